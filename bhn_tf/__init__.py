@@ -1,0 +1,25 @@
+"""Bayesian hypernetworks for Keras: networks that know when they do not know."""
+
+from bhn_tf.environment import check_environment
+
+check_environment()
+
+from bhn_tf import (  # noqa: E402
+    hypernets,
+    layers,
+    likelihoods,
+    metrics,
+    uncertainty,
+)
+from bhn_tf.models import BayesianHypernet  # noqa: E402
+from bhn_tf.version import __version__  # noqa: E402
+
+__all__ = [
+    "BayesianHypernet",
+    "__version__",
+    "hypernets",
+    "layers",
+    "likelihoods",
+    "metrics",
+    "uncertainty",
+]

@@ -1,0 +1,54 @@
+"""What has to be there before anything else is imported."""
+
+import importlib
+import os
+
+
+def require(module: str, install: str) -> None:
+    """Imports a module, or says in one sentence what is missing and what mends it.
+
+    Args:
+        module: Name of the module.
+        install: Arguments of `pip install` that bring it.
+
+    Raises:
+        ImportError: If the module cannot be imported.
+    """
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"bhn_tf needs {module}, which cannot be imported ({error}); "
+            f"install it with: pip install {install}"
+        ) from error
+
+
+def check_environment() -> None:
+    """Refuses an environment in which the library cannot work.
+
+    Raises:
+        ImportError: If a package is missing, TensorFlow Probability does not fit
+            Keras 3, or Keras runs on another backend.
+    """
+    require("tensorflow", "tensorflow")
+    require("keras", "'keras>=3'")
+    import keras
+
+    if int(keras.__version__.split(".")[0]) < 3:
+        raise ImportError(
+            f"bhn_tf needs Keras 3 and found {keras.__version__}; install it with: "
+            "pip install 'keras>=3'"
+        )
+    if keras.backend.backend() != "tensorflow":
+        raise ImportError(
+            "bhn_tf needs the TensorFlow backend of Keras and found "
+            f"{keras.backend.backend()!r}; start Python with: KERAS_BACKEND=tensorflow"
+        )
+    if os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True"):
+        raise ImportError(
+            "bhn_tf needs Keras 3, and TF_USE_LEGACY_KERAS asks TensorFlow for Keras 2; "
+            "start Python with: TF_USE_LEGACY_KERAS=0"
+        )
+    # TensorFlow Probability looks for its Keras 2 when it meets Keras 3.
+    require("tf_keras", "tf_keras")
+    require("tensorflow_probability", "'tensorflow-probability[tf]'")

@@ -1,0 +1,168 @@
+"""Conditioners: the weight-normalised networks inside a flow layer.
+
+The paper uses weight normalisation inside the hypernetwork too and starts it from
+small weights (section "Efficient Parametrization and Training"); with zero biases
+every conditioner returns exactly zero at zero, and almost zero elsewhere, so that a
+fresh flow is close to the identity.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.weight_norm import inverse_norm
+
+_NORM_SMOOTHING = 1e-6
+
+
+def soft_bound(values, bound: float) -> tf.Tensor:
+    """Bounds `values` smoothly to (-bound, bound): `bound * tanh(values / bound)`.
+
+    A product of unbounded scales over many flow layers overflows float32.
+    """
+    return bound * tf.tanh(values / bound)
+
+
+class WeightNormConditionerDense(keras.layers.Layer):
+    """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
+
+    Args:
+        units: Number of outputs.
+        scale: Initial value of every r.
+        mask: Optional array [inputs, units] of zeros and ones; connections with a
+            zero do not exist. A unit without any connection outputs its bias.
+    """
+
+    def __init__(self, units: int, scale: float, mask=None, **kwargs):
+        # Whatever the dtype policy, densities need at least float32.
+        super().__init__(**{**kwargs, "dtype": "float32"})
+        self.units = units
+        self.scale_value = scale
+        self.mask = None if mask is None else np.asarray(mask, "float32")
+
+    def build(self, input_shape):
+        self.direction = self.add_weight(
+            name="direction",
+            shape=(input_shape[-1], self.units),
+            initializer=keras.initializers.RandomNormal(stddev=0.05),
+        )
+        self.scale = self.add_weight(
+            name="scale",
+            shape=(self.units,),
+            initializer=keras.initializers.Constant(self.scale_value),
+        )
+        self.bias = self.add_weight(
+            name="bias", shape=(self.units,), initializer="zeros"
+        )
+
+    def call(self, inputs):
+        direction = tf.convert_to_tensor(self.direction)
+        if self.mask is not None:
+            direction = direction * self.mask
+        scale = self.scale * inverse_norm(direction, [0], _NORM_SMOOTHING)
+        return tf.tensordot(inputs, direction, axes=1) * scale + self.bias
+
+
+class _Conditioner(keras.layers.Layer):
+    """Maps [..., inputs] to a shift and a bounded log-scale, [..., outputs] each."""
+
+    def __init__(self, hidden_units, max_log_scale, **kwargs):
+        super().__init__(**{**kwargs, "dtype": "float32"})
+        self.hidden_units = tuple(hidden_units)
+        self.max_log_scale = max_log_scale
+
+    def _build_network(self, num_inputs, num_outputs, masks):
+        """Creates one dense layer a mask, the last with shift and log-scale side
+        by side, so that both come from one product."""
+        sizes = [*self.hidden_units, 2 * num_outputs]
+        # The last layer starts small: noise has little effect at the beginning.
+        scales = [1.0] * len(self.hidden_units) + [0.01]
+        self.dense_layers = [
+            WeightNormConditionerDense(units, scale, mask, name=f"dense_{index}")
+            for index, (units, scale, mask) in enumerate(
+                zip(sizes, scales, masks, strict=True)
+            )
+        ]
+        for layer, size in zip(
+            self.dense_layers, [num_inputs, *self.hidden_units], strict=True
+        ):
+            layer.build((None, size))
+
+    def call(self, inputs):
+        hidden = inputs
+        for layer in self.dense_layers[:-1]:
+            hidden = tf.nn.relu(layer(hidden))
+        shift, log_scale = tf.split(self.dense_layers[-1](hidden), 2, axis=-1)
+        return shift, soft_bound(log_scale, self.max_log_scale)
+
+
+class CouplingConditioner(_Conditioner):
+    """The network of a coupling layer: ReLU, fully connected, weight-normalised.
+
+    Args:
+        num_outputs: Number of entries to be transformed.
+        hidden_units: Sizes of the hidden layers; the paper has one of 200.
+        max_log_scale: Bound of the log-scale.
+    """
+
+    def __init__(self, num_outputs, hidden_units=(200,), max_log_scale=2.0, **kwargs):
+        super().__init__(hidden_units, max_log_scale, **kwargs)
+        self.num_outputs = num_outputs
+
+    def build(self, input_shape):
+        masks = [None] * (len(self.hidden_units) + 1)
+        self._build_network(input_shape[-1], self.num_outputs, masks)
+
+
+class MADE(_Conditioner):
+    """The masked network of an autoregressive flow: output i sees inputs before i.
+
+    Germain et al., "MADE: Masked Autoencoder for Distribution Estimation" (2015).
+    Inputs are taken in their natural order; permutations between layers vary it.
+
+    Args:
+        hidden_units: Sizes of the hidden layers; the paper has one of 200.
+        max_log_scale: Bound of the log-scale.
+    """
+
+    def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
+        super().__init__(hidden_units, max_log_scale, **kwargs)
+
+    def build(self, input_shape):
+        event_size = input_shape[-1]
+        masks = made_masks(event_size, self.hidden_units)
+        # Shift and log-scale of an entry have the same rank.
+        masks[-1] = np.concatenate([masks[-1], masks[-1]], axis=1)
+        self._build_network(event_size, event_size, masks)
+
+
+def made_masks(event_size: int, hidden_units) -> list[np.ndarray]:
+    """Returns the masks of a MADE, [inputs, outputs] each, in layer order.
+
+    Hidden degrees are spread evenly over 1 ... D - 1, in ascending order, so that
+    every mask is block-triangular.
+
+    Args:
+        event_size: D, at least 2.
+        hidden_units: Sizes of the hidden layers.
+
+    Returns:
+        One array of zeros and ones for each layer, the output layer included.
+
+    Example:
+    ```python
+    made_masks(2, [1])  # [array([[1.], [0.]]), array([[0., 1.]])]
+    ```
+    """
+    inputs = np.arange(1, event_size + 1)
+    degrees = [inputs] + [
+        np.floor(np.linspace(1, event_size, units, endpoint=False)).astype(int)
+        for units in hidden_units
+    ]
+    masks = [
+        before[:, None] <= after[None, :]
+        for before, after in zip(degrees[:-1], degrees[1:], strict=True)
+    ]
+    # An output never sees its own input: strictly smaller degrees only.
+    masks.append(degrees[-1][:, None] < inputs[None, :])
+    return [mask.astype("float32") for mask in masks]

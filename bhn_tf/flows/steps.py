@@ -1,0 +1,156 @@
+"""Steps of a flow: Keras layers that own weights and describe a TFP bijector.
+
+Called with x [..., D], a step returns `(y, log|det dy/dx|)` and evaluates its
+conditioner once. `step.bijector` is the same map as a fresh TFP bijector, for
+everything that TFP does with bijectors; TFP asks a conditioner once for the value and
+once more for the Jacobian, which is why drawing does not go through it.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.flows.conditioners import MADE, CouplingConditioner
+
+tfb = tfp.bijectors
+
+
+class FlowStep(keras.layers.Layer):
+    """Base of the steps: float32 under every dtype policy."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**{**kwargs, "dtype": "float32"})
+
+    @property
+    def bijector(self) -> tfb.Bijector:
+        """The step as a fresh TFP bijector on vectors of D entries."""
+        raise NotImplementedError
+
+
+class Coupling(FlowStep):
+    """A coupling layer of RealNVP (Dinh et al. 2016).
+
+    The first ⌊D/2⌋ entries pass through and decide how the others are scaled and
+    shifted: `y₂ = x₂ ⊙ exp(s(x₁)) + t(x₁)`.
+    """
+
+    def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_units = hidden_units
+        self.max_log_scale = max_log_scale
+
+    def build(self, input_shape):
+        event_size = input_shape[-1]
+        self.num_masked = event_size // 2
+        self.conditioner = CouplingConditioner(
+            event_size - self.num_masked,
+            self.hidden_units,
+            self.max_log_scale,
+            name="conditioner",
+        )
+        self.conditioner.build((None, self.num_masked))
+
+    def call(self, inputs):
+        passed, transformed = (
+            inputs[..., : self.num_masked],
+            inputs[..., self.num_masked :],
+        )
+        shift, log_scale = self.conditioner(passed)
+        outputs = tf.concat(
+            [passed, transformed * tf.exp(log_scale) + shift], axis=-1
+        )
+        return outputs, tf.reduce_sum(log_scale, axis=-1)
+
+    @property
+    def bijector(self):
+        return tfb.RealNVP(
+            num_masked=self.num_masked,
+            shift_and_log_scale_fn=lambda passed, _: self.conditioner(passed),
+        )
+
+
+class InverseAutoregressive(FlowStep):
+    """A step of an inverse autoregressive flow (Kingma et al. 2016).
+
+    `y_i = (x_i - t_i(x_{<i})) exp(-s_i(x_{<i}))`: the inverse of a masked
+    autoregressive flow, whose fast direction is the one in which we draw.
+    """
+
+    def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_units = hidden_units
+        self.max_log_scale = max_log_scale
+
+    def build(self, input_shape):
+        self.conditioner = MADE(
+            self.hidden_units, self.max_log_scale, name="conditioner"
+        )
+        self.conditioner.build(input_shape)
+
+    def call(self, inputs):
+        shift, log_scale = self.conditioner(inputs)
+        outputs = (inputs - shift) * tf.exp(-log_scale)
+        return outputs, -tf.reduce_sum(log_scale, axis=-1)
+
+    @property
+    def bijector(self):
+        return tfb.Invert(tfb.MaskedAutoregressiveFlow(self.conditioner))
+
+
+class Permutation(FlowStep):
+    """Reorders the entries by a fixed permutation [D]: `y = x[..., permutation]`."""
+
+    def __init__(self, permutation, **kwargs):
+        super().__init__(**kwargs)
+        self.permutation = np.asarray(permutation, "int32")
+
+    def call(self, inputs):
+        outputs = tf.gather(inputs, self.permutation, axis=-1)
+        return outputs, tf.zeros(tf.shape(inputs)[:-1])
+
+    @property
+    def bijector(self):
+        return tfb.Permute(self.permutation)
+
+
+class ElementwiseAffine(FlowStep):
+    """The last step of every hypernet: `y = μ + σ ⊙ x`.
+
+    Args:
+        mean: Initial μ, a number or an array [D].
+        stddev: Initial σ, a positive number.
+    """
+
+    def __init__(self, mean, stddev, **kwargs):
+        super().__init__(**kwargs)
+        self.initial_mean = mean
+        self.initial_stddev = stddev
+
+    def build(self, input_shape):
+        event_shape = (input_shape[-1],)
+        mean = np.broadcast_to(np.asarray(self.initial_mean, "float32"), event_shape)
+        self.mean = self.add_weight(
+            name="mean",
+            shape=event_shape,
+            initializer=lambda shape, dtype=None: tf.constant(mean, dtype),
+        )
+        self.log_stddev = self.add_weight(
+            name="log_stddev",
+            shape=event_shape,
+            initializer=keras.initializers.Constant(np.log(self.initial_stddev)),
+        )
+
+    def call(self, inputs):
+        outputs = self.mean + tf.exp(self.log_stddev) * inputs
+        log_det = tf.reduce_sum(self.log_stddev)
+        return outputs, tf.fill(tf.shape(inputs)[:-1], log_det)
+
+    @property
+    def bijector(self):
+        return tfb.Chain(
+            [
+                tfb.Shift(tf.convert_to_tensor(self.mean)),
+                tfb.Scale(log_scale=tf.convert_to_tensor(self.log_stddev)),
+            ]
+        )

@@ -1,0 +1,67 @@
+"""Convolutions."""
+
+import keras
+
+from bhn_tf.layers.weight_norm import WeightNorm
+
+
+class _WeightNormConv(WeightNorm):
+    def _product(self, inputs, kernel):
+        return self.convolution_op(inputs, kernel)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
+    """A one-dimensional convolution with weight-normalised filters.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Length of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv1D`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv1D(16, 5, padding="causal")
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv2D(_WeightNormConv, keras.layers.Conv2D):
+    """A two-dimensional convolution with weight-normalised filters.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Height and width of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv2D`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv2D(64, 3, activation="relu")
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv3D(_WeightNormConv, keras.layers.Conv3D):
+    """A three-dimensional convolution with weight-normalised filters.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Depth, height and width of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv3D`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv3D(8, 3, strides=2)
+    ```
+    """

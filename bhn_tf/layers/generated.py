@@ -1,0 +1,54 @@
+"""How a layer takes its slice of g.
+
+A model that draws g opens a scope in which some variables have a generated value; a
+layer asks for the current value of a variable and gets the generated one inside such
+a scope, its own outside. Nothing is passed through `call`, so that nested models,
+subclassed models and layers used several times need no change.
+
+The scope is a stack that belongs to a thread: replicas of a strategy trace in threads
+of their own, and graphs, XLA, loops and exports trace `call` in the thread that
+opened the scope.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+_local = threading.local()
+
+
+def _stack() -> list[Mapping[int, tf.Tensor]]:
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    return _local.stack
+
+
+@contextlib.contextmanager
+def generated_values(values: Mapping[int, tf.Tensor]) -> Iterator[None]:
+    """Gives variables a generated value within the scope.
+
+    Args:
+        values: Maps `id(variable)` to a float32 tensor of the variable's shape, or
+            of that shape behind a leading axis of rows: one value for each row.
+
+    Example:
+    ```python
+    with generated_values({id(layer.scale): scales}):
+        outputs = layer(inputs)
+    ```
+    """
+    _stack().append(values)
+    try:
+        yield
+    finally:
+        _stack().pop()
+
+
+def current_value(variable) -> tf.Tensor:
+    """Returns the generated value of a variable, or its own outside a scope."""
+    for values in reversed(_stack()):
+        if id(variable) in values:
+            return values[id(variable)]
+    return tf.convert_to_tensor(variable)

@@ -1,0 +1,185 @@
+"""What the weight-normalised layers share.
+
+`w_j = g_j v_j / ||v_j||` for each output j (paper, section "Efficient Parametrization
+and Training"). g multiplies a whole output, so a layer computes `x · v` once and
+scales the result: a draw for each row costs no more than one draw for all.
+"""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.layers.generated import current_value
+from bhn_tf.weight_norm import inverse_norm
+
+# What the hypernet generates for a layer, by the argument `random`.
+GENERATED = {
+    "none": (),
+    "scale": ("scale",),
+    "scale_and_bias": ("scale", "bias"),
+    "kernel": ("_kernel",),
+    "kernel_and_bias": ("_kernel", "bias"),
+}
+
+
+class WeightNorm:
+    """Mixin before a Keras layer with a kernel: weight normalisation, random scales.
+
+    The Keras layer keeps its constructor, its `build` and its product of inputs and
+    kernel; the kernel that it holds is the direction v. A regulariser or constraint
+    of the kernel acts on v.
+
+    Args:
+        random: What a hypernet generates for the layer: "scale", "scale_and_bias",
+            "kernel", "kernel_and_bias" (the kernel whole, without normalisation) or
+            "none".
+        scale_initializer: Initial scales. `None`: the norms of the drawn kernel, so
+            that a fresh layer equals its Keras twin.
+    """
+
+    def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
+        if random not in GENERATED:
+            raise ValueError(
+                f"Expected `random` to be one of {sorted(GENERATED)}, got {random!r}."
+            )
+        if kwargs.get("lora_rank") or kwargs.get("quantization_config"):
+            raise ValueError(
+                f"{type(self).__name__} supports neither `lora_rank` nor "
+                "`quantization_config`: the kernel of a weight-normalised layer is "
+                "a direction. Leave them out."
+            )
+        self._is_generated = False
+        super().__init__(*args, **kwargs)
+        self.random = random
+        self.scale_initializer = keras.initializers.get(scale_initializer)
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.scale = None
+        if not self.random.startswith("kernel"):
+            initializer = self.scale_initializer or self._kernel_norm
+            self.scale = self.add_weight(
+                name="scale", shape=self._scale_shape(), initializer=initializer
+            )
+
+    # -- geometry: the axes of the kernel that belong to one output -------------
+
+    def _norm_axes(self) -> list[int]:
+        """Axes of the kernel over which the norm is taken: all but the outputs."""
+        return list(range(len(self._kernel.shape) - 1))
+
+    def _channel_axis(self) -> int:
+        """Axis of the outputs that the scales multiply."""
+        channels_first = getattr(self, "data_format", None) == "channels_first"
+        return 1 if channels_first else -1
+
+    def _scale_shape(self) -> tuple[int, ...]:
+        axes = self._norm_axes()
+        shape = self._kernel.shape
+        return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+    def _kernel_norm(self, shape, dtype=None):
+        norm = 1.0 / inverse_norm(self._kernel, self._norm_axes())
+        vanishes = tf.reduce_all(
+            tf.equal(tf.convert_to_tensor(self._kernel), 0), axis=self._norm_axes()
+        )
+        return tf.cast(tf.where(vanishes, tf.zeros_like(norm), norm), dtype)
+
+    # -- what a hypernet generates ------------------------------------------------
+
+    @property
+    def generated_weights(self) -> list:
+        """The variables that a hypernet generates for this layer, in order of g."""
+        self._require_built()
+        variables = [getattr(self, name) for name in GENERATED[self.random]]
+        return [variable for variable in variables if variable is not None]
+
+    @property
+    def num_random(self) -> int:
+        """The layer's share of D."""
+        return sum(tf.TensorShape(v.shape).num_elements() for v in self.generated_weights)
+
+    @property
+    def supports_scales_per_row(self) -> bool:
+        """Whether every row can have a draw of its own."""
+        return not self.random.startswith("kernel")
+
+    def hand_over(self) -> None:
+        """Leaves the generated weights to a hypernet: they train no more by
+        themselves, whatever `trainable` is set to later."""
+        self._is_generated = True
+        for variable in self.generated_weights:
+            variable.trainable = False
+
+    @property
+    def trainable(self):
+        return super().trainable
+
+    @trainable.setter
+    def trainable(self, value):
+        super(WeightNorm, type(self)).trainable.fset(self, value)
+        if self._is_generated:
+            self.hand_over()
+
+    # -- the layer ---------------------------------------------------------------
+
+    def _product(self, inputs, kernel):
+        """The linear map of inputs and kernel, without bias and activation."""
+        raise NotImplementedError
+
+    def call(self, inputs):
+        if not inputs.dtype.is_floating:
+            raise TypeError(
+                f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
+                "images to [0, 1] and cast them first: "
+                "`x = x.astype('float32') / 255`."
+            )
+        kernel = tf.cast(current_value(self._kernel), self.compute_dtype)
+        outputs = self._product(inputs, kernel)
+        if self.scale is not None:
+            factor = inverse_norm(kernel, self._norm_axes())
+            scale = tf.cast(current_value(self.scale), factor.dtype)
+            outputs *= self._over_outputs(scale * factor, outputs)
+        if self.bias is not None:
+            outputs += self._over_outputs(current_value(self.bias), outputs)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def _over_outputs(self, values, outputs):
+        """Shapes values [..outputs..] or [B, ..outputs..] to multiply the outputs."""
+        is_per_row = len(values.shape) > len(self._scale_shape())
+        shape = [-1 if is_per_row else 1] + [1] * (len(outputs.shape) - 1)
+        shape[self._channel_axis()] = outputs.shape[self._channel_axis()]
+        return tf.cast(tf.reshape(values, shape), outputs.dtype)
+
+    # -- saving --------------------------------------------------------------------
+
+    # Keras's own methods store the kernel and the bias by name; the scales are
+    # weights as well.
+    def save_own_variables(self, store):
+        keras.layers.Layer.save_own_variables(self, store)
+
+    def load_own_variables(self, store):
+        keras.layers.Layer.load_own_variables(self, store)
+
+    def enable_lora(self, *args, **kwargs):
+        raise ValueError(
+            f"{type(self).__name__} does not support LoRA: its kernel is a direction."
+        )
+
+    def quantize(self, *args, **kwargs):
+        raise ValueError(
+            f"{type(self).__name__} does not support quantisation. `model.draw()` "
+            "gives an ordinary network to quantise."
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "random": self.random,
+            "scale_initializer": keras.initializers.serialize(self.scale_initializer),
+        }
+
+    def _require_built(self):
+        if not self.built:
+            raise ValueError(
+                f"Layer {self.name!r} has no weights yet; build it or call it on data."
+            )

@@ -1,0 +1,224 @@
+"""Likelihoods of class labels, from logits or probabilities."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import uncertainty
+from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
+
+
+class _FromActivation(Likelihood):
+    """A likelihood that has to know whether raw outputs are logits.
+
+    Args:
+        from_logits: Whether the network ends without its activation. `None`: the
+            model looks at the network's last activation.
+        clip: Optional pair: probabilities are clipped to it before the log, in the
+            loss only. The paper's pair is (0.001, 0.999). The gradient is that of
+            the unclipped log-probability, for a clipped example still has to learn.
+        reduction: "sum" or "mean" over the further axes of an example.
+    """
+
+    #: The activation whose output this likelihood takes as probabilities.
+    probability_activation = None
+
+    def __init__(self, from_logits=None, clip=None, reduction="sum"):
+        super().__init__(reduction)
+        if clip is not None:
+            low, high = clip
+            if not 0 <= low < high <= 1:
+                raise ValueError(
+                    "Expected `clip` to be two probabilities in ascending order, "
+                    f"such as (0.001, 0.999), got {clip!r}."
+                )
+            clip = (float(low), float(high))
+        self.from_logits = from_logits
+        self.clip = clip
+
+    def resolved(self, activation, reason):
+        if self.from_logits is not None:
+            return self
+        name = getattr(activation, "__name__", None)
+        if name not in ("linear", self.probability_activation):
+            reason = reason if activation is None else f"its last activation is {name}"
+            raise ValueError(
+                f"{type(self).__name__} cannot tell whether the network returns "
+                f"logits: {reason}. Say so with `likelihood=bhn_tf.likelihoods."
+                f"{type(self).__name__}(from_logits=True)` (or False, for "
+                "probabilities)."
+            )
+        return type(self)(**{**self.get_config(), "from_logits": name == "linear"})
+
+    def _require_resolved(self):
+        if self.from_logits is None:
+            raise ValueError(
+                f"{type(self).__name__} outside a model needs `from_logits=True` or "
+                "`from_logits=False`."
+            )
+
+    def _clipped(self, log_prob, low, high):
+        """Clips log-probabilities, with the gradient of the unclipped ones."""
+        clipped = tf.clip_by_value(log_prob, tf.math.log(low), tf.math.log(high))
+        return log_prob + tf.stop_gradient(clipped - log_prob)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "from_logits": self.from_logits,
+            "clip": self.clip,
+        }
+
+
+def _log(probabilities):
+    """log p, finite at p = 0: the log of the smallest normal number.
+
+    A float32 softmax rounds small probabilities to zero, and one such row would turn
+    every weight into NaN. From logits nothing is lost, so logits are to be preferred.
+    """
+    return tf.math.log(
+        tf.maximum(probabilities, tf.constant(1.2e-38, probabilities.dtype))
+    )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Categorical(_FromActivation):
+    """One class of C: raw outputs [B, ..., C] are logits or softmax probabilities.
+
+    Labels are class numbers [B, ...] or [B, ..., 1], or one-hot [B, ..., C].
+
+    Args:
+        from_logits: Whether raw outputs are logits; `None` to look at the network.
+        clip: Optional (low, high) for probabilities in the loss; low is taken as
+            min(low, 0.1 / C), below the probability of a uniform guess.
+        reduction: "sum" or "mean" over pixels or tokens.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
+    likelihood.log_prob([0], [[0.0, 0.0]])  # [-0.6931]
+    ```
+    """
+
+    probability_activation = "softmax"
+
+    def element_log_prob(self, y, raw):
+        self._require_resolved()
+        raw = at_least_float32(raw)
+        log_probs = tf.nn.log_softmax(raw) if self.from_logits else _log(raw)
+        y = tf.convert_to_tensor(y)
+        if _is_one_hot(y.shape, raw.shape):
+            log_prob = tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
+        else:
+            log_prob = tf.gather(
+                log_probs,
+                tf.cast(_class_numbers(y, raw.shape), tf.int32),
+                axis=-1,
+                batch_dims=raw.shape.rank - 1,
+            )
+        if self.clip is None:
+            return log_prob
+        low, high = self.clip
+        return self._clipped(log_prob, min(low, 0.1 / raw.shape[-1]), high)
+
+    def mean(self, raw):
+        self._require_resolved()
+        raw = at_least_float32(raw)
+        return tf.nn.softmax(raw) if self.from_logits else raw
+
+    def summarize(self, raws):
+        probabilities = self.mean(raws)
+        samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
+        scores = {name: score(samples) for name, score in uncertainty.SCORES.items()}
+        return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
+
+    def valid_labels(self, y, raw_shape):
+        if _is_one_hot(y.shape, raw_shape):
+            y = tf.cast(y, tf.float32)
+            sums = tf.reduce_sum(y, axis=-1)
+            return tf.reduce_all(y >= 0) & tf.reduce_all(tf.abs(sums - 1) < 1e-3)
+        labels = tf.cast(_class_numbers(y, raw_shape), tf.float64)
+        return (
+            tf.reduce_all(labels >= 0)
+            & tf.reduce_all(labels < raw_shape[-1])
+            & tf.reduce_all(labels == tf.floor(labels))
+        )
+
+    def label_advice(self, raw_shape):
+        classes = raw_shape[-1]
+        return (
+            f"the network has {classes} classes, so give class numbers from 0 to "
+            f"{classes - 1}, or one-hot rows of {classes}."
+        )
+
+
+def _is_one_hot(y_shape, raw_shape) -> bool:
+    return len(y_shape) == len(raw_shape) and y_shape[-1] == raw_shape[-1] != 1
+
+
+def _class_numbers(y, raw_shape):
+    """Class numbers [B, ...] from [B, ...] or [B, ..., 1]."""
+    if len(y.shape) == len(raw_shape) and y.shape[-1] == 1:
+        return y[..., 0]
+    if len(y.shape) != len(raw_shape) - 1:
+        raise ValueError(
+            f"Labels of shape {tuple(y.shape)} do not fit outputs of shape "
+            f"{tuple(raw_shape)}: give class numbers of shape {tuple(raw_shape[:-1])} "
+            f"or one-hot labels of shape {tuple(raw_shape)}."
+        )
+    return y
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Bernoulli(_FromActivation):
+    """Independent yes-or-no outputs: raw [B, ..., C] are logits or probabilities.
+
+    Labels are 0 or 1, of the shape of the outputs; [B] for a single output. Scores
+    count every output as two classes and are averaged over the outputs.
+
+    Args:
+        from_logits: Whether raw outputs are logits; `None` to look at the network.
+        clip: Optional (low, high) for probabilities in the loss.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.Bernoulli(from_logits=True)
+    likelihood.log_prob([1], [[0.0]])  # [-0.6931]
+    ```
+    """
+
+    probability_activation = "sigmoid"
+
+    def element_log_prob(self, y, raw):
+        self._require_resolved()
+        raw = at_least_float32(raw)
+        y = match_targets(y, raw.shape, raw.dtype)
+        if self.from_logits:
+            log_prob = -tf.nn.sigmoid_cross_entropy_with_logits(y, raw)
+        else:
+            log_prob = y * _log(raw) + (1 - y) * _log(1 - raw)
+        return log_prob if self.clip is None else self._clipped(log_prob, *self.clip)
+
+    def mean(self, raw):
+        self._require_resolved()
+        raw = at_least_float32(raw)
+        return tf.sigmoid(raw) if self.from_logits else raw
+
+    def summarize(self, raws):
+        probabilities = self.mean(raws)
+        samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
+        two_classes = tf.stack([1 - samples, samples], axis=-1)
+        scores = {
+            name: tf.reduce_mean(score(two_classes), axis=-1)
+            for name, score in uncertainty.SCORES.items()
+        }
+        return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
+
+    def valid_labels(self, y, raw_shape):
+        y = match_targets(y, raw_shape, tf.float32)
+        return tf.reduce_all((y >= 0) & (y <= 1))
+
+    def label_advice(self, raw_shape):
+        return (
+            f"give 0 or 1 (or probabilities) for each of the {raw_shape[-1]} outputs."
+        )

@@ -1,0 +1,305 @@
+"""The Bayesian hypernetwork as a Keras model."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf import hypernets
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.models.bound import BoundedModel
+from bhn_tf.models.noise import NoiseState
+from bhn_tf.models.training import check_count
+
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class BayesianHypernet(BoundedModel):
+    """A network whose weight-normalisation scales are drawn by a hypernet.
+
+    The hypernet h maps noise to all D generated values of the primary network at once,
+    `g = h(ε)`, and both are trained on the evidence lower bound (paper, section
+    "Bayesian Hypernets"): each step minimises, for each example,
+
+        nll + kl_weight · KL / N,    KL = log q(g) - log p(g)
+
+    at one joint draw, with N the number of training examples.
+
+    Args:
+        primary: Any Keras model that contains layers of `bhn_tf.layers`. It is used
+            as it is, not copied; while it is inside, the hypernet provides the
+            generated weights.
+        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+            `bhn_tf.hypernets`; its weights are made for this network's D.
+        likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
+            from `bhn_tf.likelihoods`.
+        prior_stddev: Standard deviation of the Gaussian prior p(g).
+        prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
+        num_examples: N. `None`: each `fit` learns it from its data.
+        seed: Seed of the training noise; `None` for a new one.
+
+    Example:
+    ```python
+    primary = keras.Sequential([
+        keras.layers.Input((784,)),
+        bhn_tf.layers.WeightNormDense(100, activation="relu"),
+        bhn_tf.layers.WeightNormDense(10),
+    ])
+    model = bhn_tf.BayesianHypernet(primary)
+    model.compile("adam", metrics=["accuracy"])
+    model.fit(x, y, epochs=10)
+    probabilities = model.predict(x_new, num_samples=100)
+    ```
+    """
+
+    def __init__(
+        self,
+        primary,
+        hypernet="realnvp",
+        likelihood="categorical",
+        prior_stddev: float = 1.0,
+        prior_loc=None,
+        num_examples: int | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(likelihood, prior_stddev, prior_loc, num_examples, **kwargs)
+        if not isinstance(primary, keras.layers.Layer):
+            raise TypeError(
+                "Expected `primary` to be a Keras model, got "
+                f"{type(primary).__name__}."
+            )
+        self.primary = primary
+        self.hypernet = hypernets.get(hypernet)
+        self.noise = NoiseState(seed, name="noise")
+        self._build_from_built_networks()
+
+    @property
+    def num_random(self) -> int:
+        """D, the number of generated values."""
+        self._require_built()
+        return self._offsets[-1]
+
+    # -- building --------------------------------------------------------------------------
+
+    def _networks(self):
+        return [self.primary]
+
+    def _finish_building(self):
+        super()._finish_building()
+        self._generated = []
+        for layer in self.primary._flatten_layers():
+            if hasattr(layer, "generated_weights"):
+                layer.hand_over()
+                self._generated += layer.generated_weights
+        sizes = [int(np.prod(variable.shape)) for variable in self._generated]
+        self._offsets = [0, *np.cumsum(sizes).tolist()]
+        if self.num_random:
+            self._build_hypernet()
+
+    def _build_hypernet(self):
+        is_new = not self.hypernet.built
+        if is_new:
+            self.hypernet.build((None, self.num_random))
+        elif self.hypernet.event_size != self.num_random:
+            raise ValueError(
+                f"The given hypernet generates {self.hypernet.event_size} values, and "
+                f"the network has {self.num_random}. Give a new instance."
+            )
+        if is_new and self.hypernet.initial_mean is None:
+            values = [keras.ops.convert_to_numpy(v).ravel() for v in self._generated]
+            self.hypernet.affine.mean.assign(np.concatenate(values))
+
+    def _require_built(self):
+        if not self.built:
+            raise ValueError(
+                "The model has no weights yet: call `build(input_shape)`, `fit`, or "
+                "the model on a batch."
+            )
+
+    # -- draws ---------------------------------------------------------------------------
+
+    def _slices(self, scales) -> dict[int, tf.Tensor]:
+        """Cuts g [D] or [B, D] into the values of the generated variables."""
+        leading = [-1] if scales.shape.rank == 2 else []
+        return {
+            id(variable): tf.reshape(
+                scales[..., start:stop], leading + list(variable.shape)
+            )
+            for variable, start, stop in zip(
+                self._generated, self._offsets[:-1], self._offsets[1:], strict=True
+            )
+        }
+
+    def call(self, x, scales=None, training=None):
+        """Returns the raw outputs of one network.
+
+        Args:
+            x: Inputs, rows first.
+            scales: g of shape [D] for all rows or [B, D], one draw for each row;
+                `None` draws one.
+            training: For the primary's own layers (dropout, batch normalisation); it
+                never switches sampling.
+
+        Returns:
+            Raw outputs [B, ...] in the primary's dtype.
+        """
+        if not self.num_random:
+            return self.primary(x)
+        if scales is None:
+            scales = self.hypernet.sample_and_log_prob(1, self.noise.next_seed())[0][0]
+        else:
+            scales = self._checked_scales(scales, x)
+        with generated_values(self._slices(scales)):
+            return self.primary(x)
+
+    def _checked_scales(self, scales, x):
+        scales = tf.cast(scales, tf.float32)
+        rows = keras.tree.flatten(x)[0].shape[0]
+        if scales.shape.rank not in (1, 2) or scales.shape[-1] != self.num_random:
+            raise ValueError(
+                f"Expected `scales` of shape [{self.num_random}] for all rows or "
+                f"[{rows}, {self.num_random}] with a draw for each, got {scales.shape}."
+            )
+        if scales.shape.rank == 2:
+            self._require_scales_per_row("`scales` of shape [B, D]")
+            if None not in (rows, scales.shape[0]) and rows != scales.shape[0]:
+                raise ValueError(
+                    f"`scales` has {scales.shape[0]} draws, and `x` has {rows} rows: "
+                    "give one for each row, or one for all of shape "
+                    f"[{self.num_random}]."
+                )
+        return scales
+
+    def _require_scales_per_row(self, what):
+        for layer in self.primary._flatten_layers():
+            if not getattr(layer, "supports_scales_per_row", True):
+                raise ValueError(
+                    f"{what} would need a kernel for each row in layer "
+                    f"{layer.name!r}, which generates its kernel. Use one draw for all "
+                    "rows, or `random='scale'`."
+                )
+
+    def _network(self, x, draw, training):
+        return self(x, scales=draw, training=training)
+
+    def _draw(self, num_samples, seed):
+        self._require_built()
+        if not self.num_random:
+            return tf.zeros([1, 0]), 0.0
+        if num_samples == 0:
+            values, log_prob = self.hypernet.transform(tf.zeros([1, self.num_random]))
+        else:
+            values, log_prob = self.hypernet.sample_and_log_prob(num_samples, seed)
+        return values, self._kl_of(values, log_prob)
+
+    def _training_draws(self, rows):
+        if not self.num_random:
+            return tf.zeros([1, 0]), tf.zeros([])
+        num_samples = self.train_samples * (rows if self.per_example_noise else 1)
+        values, log_prob = self.hypernet.sample_and_log_prob(
+            num_samples, self.noise.next_seed()
+        )
+        kl = self._kl_of(values, log_prob)
+        if self.per_example_noise:
+            values = tf.reshape(values, [self.train_samples, rows, self.num_random])
+        return values, kl
+
+    # -- looking at draws --------------------------------------------------------------------
+
+    def sample_scales(self, num_samples: int, seed: int | None = None) -> np.ndarray:
+        """Returns draws of all generated values.
+
+        Args:
+            num_samples: S.
+            seed: A non-negative integer for the same draws every time: those that
+                `predict` and `evaluate` make from the same number and seed.
+
+        Returns:
+            Array [S, D], float32.
+
+        Example:
+        ```python
+        np.corrcoef(model.sample_scales(1000).T)  # the posterior's dependencies
+        ```
+        """
+        check_count("num_samples", num_samples, minimum=1)
+        self._require_built()
+        if not self.num_random:
+            return np.zeros([num_samples, 0], "float32")
+        return self._draw(num_samples, seed)[0].numpy()
+
+    def draw(self, seed: int | None = None, scales=None) -> keras.Model:
+        """Returns one plausible network, an ordinary deterministic Keras model.
+
+        Args:
+            seed: A non-negative integer for the same draw every time.
+            scales: g of shape [D], instead of a new draw.
+
+        Returns:
+            A copy of the primary with the draw in its weights; it shares nothing
+            with this model.
+
+        Example:
+        ```python
+        network = model.draw(seed=1)
+        network.predict(x)  # raw outputs
+        ```
+        """
+        self._require_built()
+        if scales is None:
+            scales = self.sample_scales(1, seed)[0]
+        scales = np.asarray(scales, "float32")
+        if scales.shape != (self.num_random,):
+            raise ValueError(
+                f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
+            )
+        network = type(self.primary).from_config(self.primary.get_config())
+        if not network.built:
+            network.build_from_config(self.primary.get_build_config())
+        network.set_weights(self.primary.get_weights())
+        start = 0
+        for layer in network._flatten_layers():
+            for variable in getattr(layer, "generated_weights", ()):
+                stop = start + int(np.prod(variable.shape))
+                variable.assign(scales[start:stop].reshape(variable.shape))
+                start = stop
+        return network
+
+    def summary(self, *args, print_fn=None, **kwargs):
+        """Prints the Keras summary, D, the hypernet's share and what is random."""
+        super().summary(*args, print_fn=print_fn, **kwargs)
+        if not self.built:
+            return
+        write = print_fn or print
+        total, share = self.count_params(), self.hypernet.count_params() if self.num_random else 0
+        write(
+            f" D = {self.num_random} generated values; the hypernet "
+            f"({type(self.hypernet).__name__}) holds {share:,} of {total:,} weights."
+        )
+        for layer in self.primary._flatten_layers():
+            if hasattr(layer, "generated_weights"):
+                write(f"   {layer.path}: random={layer.random!r}, {layer.num_random}")
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "primary": serialize(self.primary),
+            "hypernet": serialize(self.hypernet),
+            "likelihood": serialize(self.likelihood),
+            "prior_stddev": self.prior_stddev,
+            "prior_loc": self.prior_loc,
+            "num_examples": self.num_examples if self._num_examples_is_given else None,
+            "seed": self.noise.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        for name in ("primary", "hypernet", "likelihood"):
+            config[name] = keras.saving.deserialize_keras_object(
+                config[name], custom_objects=custom_objects
+            )
+        return cls(**config)

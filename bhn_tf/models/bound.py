@@ -1,0 +1,190 @@
+"""The evidence lower bound: N, the KL and its weight."""
+
+import contextlib
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.models.num_examples import count_examples, num_rows
+from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.trackers import Derived, mean_tracker
+from bhn_tf.models.training import check_count
+
+tfd = tfp.distributions
+
+
+class BoundedModel(PredictiveModel):
+    """A predictive model with a posterior over D values, trained on the bound.
+
+    For each example, `nll + kl_weight · KL / N` is minimised (paper, equation of the
+    ELBO, divided by -N).
+
+    Args:
+        likelihood: p(y|x, g), a name or an instance.
+        prior_stddev: Standard deviation of the Gaussian prior p(g).
+        prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
+        num_examples: N. `None`: each `fit` learns it from its data.
+    """
+
+    def __init__(self, likelihood, prior_stddev, prior_loc, num_examples, **kwargs):
+        super().__init__(likelihood, **kwargs)
+        if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
+            raise ValueError(
+                f"Expected `prior_stddev` to be a positive number, got {prior_stddev!r}."
+            )
+        self.prior_stddev = float(prior_stddev)
+        self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
+        self._num_examples = self._state("num_examples", "int64", 0)
+        self._kl_weight = self._state("kl_weight", "float32", 1.0)
+        self._num_examples_is_given = False
+        if num_examples is not None:
+            self.num_examples = num_examples
+        self._kl = mean_tracker("kl")
+        self._logged_kl_weight = Derived("kl_weight", lambda: self._kl_weight.value)
+
+    def _state(self, name, dtype, value):
+        """A number that is saved with the model and changes without a new trace."""
+        return self.add_weight(
+            name=name,
+            shape=(),
+            dtype=dtype,
+            initializer=keras.initializers.Constant(value),
+            trainable=False,
+            autocast=False,
+        )
+
+    # -- numbers of the bound ------------------------------------------------------------
+
+    @property
+    def num_examples(self) -> int | None:
+        """N, the number of training examples, or `None` while it is not known."""
+        return int(keras.ops.convert_to_numpy(self._num_examples)) or None
+
+    @num_examples.setter
+    def num_examples(self, value: int):
+        check_count("num_examples", value, minimum=1)
+        self._num_examples.assign(value)
+        self._num_examples_is_given = True
+
+    @property
+    def kl_weight(self) -> float:
+        """The annealing weight of the KL; 1 is the evidence lower bound."""
+        return float(keras.ops.convert_to_numpy(self._kl_weight))
+
+    @kl_weight.setter
+    def kl_weight(self, value: float):
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(
+                f"Expected `kl_weight` to be a number of at least 0, got {value!r}."
+            )
+        self._kl_weight.assign(value)
+
+    @property
+    def prior(self) -> tfd.Distribution:
+        """p(g) as a TFP distribution with event shape [D]."""
+        loc = tf.zeros([self.num_random]) + (self.prior_loc or 0.0)
+        return tfd.Independent(tfd.Normal(loc, self.prior_stddev), 1)
+
+    def _kl_of(self, values, log_prob):
+        """KL(q ‖ p) estimated as the mean of log q(g) - log p(g) over draws [S, D]."""
+        differences = log_prob - self.prior.log_prob(values)
+        # A replica without rows has no draws of its own.
+        count = tf.cast(tf.size(differences), tf.float32)
+        return tf.math.divide_no_nan(tf.reduce_sum(differences), count)
+
+    # -- training ----------------------------------------------------------------------------
+
+    def compile(
+        self,
+        optimizer="rmsprop",
+        metrics=None,
+        weighted_metrics=None,
+        loss_weights=None,
+        *,
+        kl_weight: float = 1.0,
+        train_samples: int = 1,
+        per_example_noise: bool = False,
+        eval_samples: int = 8,
+        **kwargs,
+    ):
+        """Configures training, as in Keras, with what the bound adds.
+
+        Args:
+            optimizer, metrics, weighted_metrics, loss_weights: As in Keras; metrics
+                get labels and predicted means.
+            kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
+            train_samples: Draws of g for each training step.
+            per_example_noise: Whether every row of a batch has a draw of its own.
+            eval_samples: S of `evaluate` and of validation; 0 for the centre.
+            **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile`,
+                `auto_scale_loss`, as in Keras.
+
+        Raises:
+            ValueError: If a value makes no sense or `loss` is given.
+        """
+        check_count("train_samples", train_samples, minimum=1)
+        super().compile(
+            optimizer,
+            metrics,
+            weighted_metrics,
+            loss_weights,
+            eval_samples=eval_samples,
+            **kwargs,
+        )
+        self.kl_weight = kl_weight
+        self.train_samples = train_samples
+        self.per_example_noise = bool(per_example_noise)
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if config:
+            config.update(
+                kl_weight=self.kl_weight,
+                train_samples=self.train_samples,
+                per_example_noise=self.per_example_noise,
+            )
+        return config
+
+    def _complexity(self, kl):
+        return self._kl_weight.value * kl / tf.cast(self._num_examples, tf.float32)
+
+    def _track_draws(self, kl, rows):
+        self._kl.update_state(tf.fill([rows], kl))
+
+    def _logged_complexity(self):
+        return self._complexity(self._kl.result())
+
+    def _learn_num_examples(self, x, validation_split, verbose):
+        if not self._num_examples_is_given:
+            announce = print if verbose else lambda message: None
+            self._num_examples.assign(count_examples(x, validation_split, announce))
+        elif num_rows(x) is not None:
+            counted = count_examples(x, validation_split)
+            if counted != self.num_examples:
+                warnings.warn(
+                    f"`num_examples` is {self.num_examples}, but `fit` trains on "
+                    f"{counted} examples: the KL is weighted by the given number.",
+                    stacklevel=4,
+                )
+
+    def _require_num_examples(self):
+        if self.num_random and self.num_examples is None:
+            raise ValueError(
+                "N, the number of training examples, is not known, and the loss "
+                "counts KL / N for each example: call `fit` first, or set "
+                "`model.num_examples`."
+            )
+
+    def train_on_batch(self, x, *args, **kwargs):
+        self._build_from_data(x)
+        self._require_num_examples()
+        return super().train_on_batch(x, *args, **kwargs)
+
+    @contextlib.contextmanager
+    def _evaluation(self, num_samples, seed):
+        self._require_num_examples()
+        with super()._evaluation(num_samples, seed):
+            yield

@@ -1,0 +1,52 @@
+"""The state of a model's noise: one seed, one counter."""
+
+import random
+
+import keras
+import tensorflow as tf
+
+
+class NoiseState(keras.layers.Layer):
+    """Gives a new seed at every step, the same sequence after saving and loading.
+
+    Seed and counter are weights, so every file format keeps them and a graph moves on
+    without being traced again.
+
+    Args:
+        seed: A non-negative integer; `None` takes one from Python's generator,
+            which `keras.utils.set_random_seed` seeds.
+    """
+
+    def __init__(self, seed: int | None = None, **kwargs):
+        super().__init__(**{**kwargs, "dtype": "float32", "trainable": False})
+        if seed is None:
+            seed = random.randrange(2**31)
+        if not 0 <= seed < 2**31:
+            raise ValueError(
+                f"Expected `seed` to be an integer from 0 to 2**31 - 1, got {seed!r}."
+            )
+        self.seed = seed
+        self.state = self.add_weight(
+            name="seed_and_step",
+            shape=(2,),
+            dtype="int64",
+            initializer=lambda shape, dtype=None: tf.constant([seed, 0], dtype),
+            trainable=False,
+            # Every replica advances the counter by the same step.
+            aggregation="only_first_replica",
+        )
+        self.built = True
+
+    def next_seed(self) -> tf.Tensor:
+        """Returns the seed of this step, an int32 pair, and moves on.
+
+        Each replica of a strategy gets a seed of its own.
+        """
+        current = tf.cast(self.state.value, tf.int32)
+        self.state.assign_add(tf.constant([0, 1], tf.int64))
+        replica = tf.distribute.get_replica_context()
+        if replica is not None and replica.num_replicas_in_sync > 1:
+            current = tf.random.experimental.stateless_fold_in(
+                current, replica.replica_id_in_sync_group
+            )
+        return current

@@ -1,0 +1,196 @@
+"""Prediction: averages, samples and scores over draws of the network."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.models.training import check_count
+
+
+class Prediction:
+    """Mixin of `PredictiveModel`: the posterior predictive by Monte Carlo.
+
+    `p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
+    posterior): probabilities are averaged, not logits. The S draws are made once a
+    call and are the same for all rows, so that a row's answer depends neither on its
+    neighbours nor on the batch size.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._answer = "mean"
+        self._predict_functions = {}
+
+    def predict(
+        self,
+        x,
+        batch_size=None,
+        verbose="auto",
+        steps=None,
+        callbacks=None,
+        *,
+        num_samples: int = 32,
+        seed: int | None = None,
+    ):
+        """Returns the posterior-predictive mean.
+
+        Args:
+            x, batch_size, verbose, steps, callbacks: As in Keras.
+            num_samples: S, the number of draws; 0 for the centre, without noise.
+            seed: A non-negative integer for the same draws every time; without one
+                every call differs.
+
+        Returns:
+            Array [rows, C]: class probabilities, or means of a regression. It is at
+            least float32, also where the network computes in half precision.
+
+        Raises:
+            ValueError: If there are no rows.
+
+        Example:
+        ```python
+        probabilities = model.predict(x, num_samples=100, seed=1)
+        ```
+        """
+        return self._predict(
+            "mean", x, batch_size, verbose, steps, callbacks, num_samples, seed
+        )
+
+    def predict_samples(
+        self,
+        x,
+        batch_size=None,
+        verbose="auto",
+        steps=None,
+        callbacks=None,
+        *,
+        num_samples: int = 32,
+        seed: int | None = None,
+    ):
+        """Returns the mean of y under each draw.
+
+        Args:
+            As `predict`.
+
+        Returns:
+            Array [rows, S, C]; [rows, 1, C] at the centre.
+
+        Raises:
+            ValueError: If there are no rows.
+
+        Example:
+        ```python
+        samples = model.predict_samples(x, num_samples=100)
+        bhn_tf.uncertainty.mutual_information(samples)
+        ```
+        """
+        return self._predict(
+            "samples", x, batch_size, verbose, steps, callbacks, num_samples, seed
+        )
+
+    def predict_uncertainty(
+        self,
+        x,
+        batch_size=None,
+        verbose="auto",
+        steps=None,
+        callbacks=None,
+        *,
+        num_samples: int = 32,
+        seed: int | None = None,
+    ) -> dict:
+        """Returns the predictive mean and every score of the likelihood.
+
+        Only one batch's samples are held at a time.
+
+        Args:
+            As `predict`.
+
+        Returns:
+            Dictionary of arrays: `mean` [rows, C] and, for classes, the scores of
+            `bhn_tf.uncertainty.SCORES`, [rows] each; for a Gaussian `std`,
+            `epistemic_std` and `aleatoric_std`, [rows, C] each.
+
+        Raises:
+            ValueError: If there are no rows.
+
+        Example:
+        ```python
+        scores = model.predict_uncertainty(x)
+        strangest = scores["mutual_information"].argmax()
+        ```
+        """
+        return self._predict(
+            "uncertainty", x, batch_size, verbose, steps, callbacks, num_samples, seed
+        )
+
+    def predict_interval(
+        self,
+        x,
+        level: float = 0.9,
+        batch_size=None,
+        verbose="auto",
+        steps=None,
+        callbacks=None,
+        *,
+        num_samples: int = 32,
+        seed: int | None = None,
+    ):
+        """Returns a central predictive interval of y, for regression.
+
+        Args:
+            level: Probability of the interval, between 0 and 1.
+            Others as `predict`.
+
+        Returns:
+            Arrays `(lower, upper)`, [rows, C] each, in the units of y: quantiles of
+            the mixture of the S predictive densities, noise included.
+
+        Raises:
+            ValueError: If `level` is not a probability, there are no rows, or the
+                likelihood is not one of real numbers.
+
+        Example:
+        ```python
+        lower, upper = model.predict_interval(x, level=0.95)
+        ```
+        """
+        if not 0 < level < 1:
+            raise ValueError(
+                f"Expected `level` to be a probability such as 0.9, got {level!r}."
+            )
+        self._interval_level.assign(level)
+        return self._predict(
+            "interval", x, batch_size, verbose, steps, callbacks, num_samples, seed
+        )
+
+    def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
+        """Returns the posterior-predictive mean of one batch; see `predict`."""
+        with self._answering("mean", x, num_samples, seed):
+            return super().predict_on_batch(x)
+
+    def _predict(
+        self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed
+    ):
+        with self._answering(answer, x, num_samples, seed):
+            return super().predict(
+                x,
+                batch_size=batch_size,
+                verbose=verbose,
+                steps=steps,
+                callbacks=callbacks,
+            )
+
+    def predict_step(self, data):
+        """Answers for a batch under the draws that the call has made."""
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        raws = self._over_draws(
+            self._as_result, x, self._draws.value(), training=False, num_results=1
+        )
+        if self._answer == "samples":
+            means = self.likelihood.mean(raws)
+            return tf.experimental.numpy.moveaxis(means, 0, 1)
+        if self._answer == "uncertainty":
+            return self.likelihood.summarize(raws)
+        if self._answer == "interval":
+            return self.likelihood.interval(raws, self._interval_level.value())
+        return tf.reduce_mean(self.likelihood.mean(raws), axis=0)
