@@ -5,6 +5,8 @@ from bhn_tf.environment import check_environment
 check_environment()
 
 from bhn_tf import (  # noqa: E402
+    baselines,
+    callbacks,
     hypernets,
     layers,
     likelihoods,
@@ -15,6 +17,8 @@ from bhn_tf.models import BayesianHypernet  # noqa: E402
 from bhn_tf.version import __version__  # noqa: E402
 
 __all__ = [
+    "baselines",
+    "callbacks",
     "BayesianHypernet",
     "__version__",
     "hypernets",

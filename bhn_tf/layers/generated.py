@@ -46,9 +46,15 @@ def generated_values(values: Mapping[int, tf.Tensor]) -> Iterator[None]:
         _stack().pop()
 
 
+def generated_value(owner) -> tf.Tensor | None:
+    """Returns the value that the scope has for an object, or `None`."""
+    for values in reversed(_stack()):
+        if id(owner) in values:
+            return values[id(owner)]
+    return None
+
+
 def current_value(variable) -> tf.Tensor:
     """Returns the generated value of a variable, or its own outside a scope."""
-    for values in reversed(_stack()):
-        if id(variable) in values:
-            return values[id(variable)]
-    return tf.convert_to_tensor(variable)
+    value = generated_value(variable)
+    return tf.convert_to_tensor(variable) if value is None else value

@@ -168,6 +168,40 @@ class Prediction:
         with self._answering("mean", x, num_samples, seed):
             return super().predict_on_batch(x)
 
+    def predictive(self, x, num_samples: int = 32, seed: int | None = None):
+        """Returns the predictive mean as a differentiable function of `x`.
+
+        Args:
+            x: Tensor of inputs, rows first.
+            num_samples: S; 0 for the centre.
+            seed: A non-negative integer for the draws that `predict` makes from it.
+
+        Returns:
+            Tensor [B, C].
+
+        Example:
+        ```python
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = -tf.math.log(model.predictive(x, num_samples=10)[:, 3])
+        tape.gradient(loss, x)
+        ```
+        """
+        check_count("num_samples", num_samples, minimum=0)
+        self._build_from_data(x)
+        draws, _ = self._draw(num_samples, seed)
+        return tf.reduce_mean(self.likelihood.mean(self._raws(x, draws)), axis=0)
+
+    def _raws(self, x, draws):
+        """Raw outputs under every draw, [S, B, ...], at least float32."""
+        return self._over_draws(
+            lambda raw, _: self._as_result(raw),
+            x,
+            draws,
+            training=False,
+            num_results=1,
+        )
+
     def _predict(
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed
     ):
@@ -183,9 +217,7 @@ class Prediction:
     def predict_step(self, data):
         """Answers for a batch under the draws that the call has made."""
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        raws = self._over_draws(
-            self._as_result, x, self._draws.value(), training=False, num_results=1
-        )
+        raws = self._raws(x, self._draws.value())
         if self._answer == "samples":
             means = self.likelihood.mean(raws)
             return tf.experimental.numpy.moveaxis(means, 0, 1)

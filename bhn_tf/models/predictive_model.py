@@ -65,7 +65,8 @@ class PredictiveModel(Training, Prediction, keras.Model):
         """Stacks what `function` makes of the raw outputs of every draw.
 
         Args:
-            function: Maps raw outputs to `num_results` tensors of the result dtype.
+            function: Maps raw outputs and the network's own losses (weight and
+                activity regularisation) to `num_results` tensors of the result dtype.
             draws: [S, ...]; one at a time, so that memory does not grow with S.
 
         Returns:
@@ -73,7 +74,8 @@ class PredictiveModel(Training, Prediction, keras.Model):
         """
 
         def of_one(draw):
-            return function(self._network(x, draw, training))
+            raw = self._network(x, draw, training)
+            return function(raw, self._networks()[0].losses)
 
         if draws.shape[0] == 1:
             return keras.tree.map_structure(lambda t: t[None], of_one(draws[0]))

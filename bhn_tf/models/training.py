@@ -27,6 +27,9 @@ class Training:
         self._has_regularization = False
         self._evaluating = False
 
+    #: Networks that train side by side; each learns as if it were alone.
+    _num_trained_networks = 1
+
     # -- to be provided --------------------------------------------------------------
 
     def _training_draws(self, rows):
@@ -134,7 +137,7 @@ class Training:
             shared = self._complexity(kl) + regularization
             loss = tf.reduce_sum(nll) / self._global_rows(rows, nll.dtype)
             loss += tf.cast(shared, loss.dtype) / num_replicas
-            scaled_loss = self.optimizer.scale_loss(loss)
+            scaled_loss = self.optimizer.scale_loss(loss * self._num_trained_networks)
         gradients = tape.gradient(scaled_loss, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)
         self._track(nll, kl, regularization, rows)
@@ -159,11 +162,12 @@ class Training:
         """What a step needs of every draw: log p of each row [S, B], the mean of y
         [S, B, ...], and the primary's own losses [S]."""
 
-        def score(raw):
+        def score(raw, losses):
+            self._has_regularization |= bool(losses)
             values = (
                 self.likelihood.log_prob(y, raw),
                 self.likelihood.mean(raw),
-                self._primary_losses(),
+                tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),
             )
             return keras.tree.map_structure(self._as_result, values)
 
@@ -176,12 +180,6 @@ class Training:
     @property
     def _result_dtype(self):
         return tf.float64 if self.compute_dtype == "float64" else tf.float32
-
-    def _primary_losses(self):
-        """Weight and activity regularisation of the latest call, a scalar."""
-        losses = self.losses
-        self._has_regularization |= bool(losses)
-        return tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0])
 
     def _global_rows(self, rows, dtype):
         if self.distribute_strategy.num_replicas_in_sync > 1:

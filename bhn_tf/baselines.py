@@ -1,0 +1,214 @@
+"""What a Bayesian hypernetwork is compared with, behind the same calls.
+
+Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*` calls of
+`BayesianHypernet`; the loss is the likelihood alone.
+"""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import layers
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.random import stateless_seed
+
+
+class _Baseline(PredictiveModel):
+    """Base: what is asked without draws is asked of the first network."""
+
+    def call(self, x, training=None):
+        return self._networks()[0](x)
+
+    def _network(self, x, draw, training):
+        return self(x, training=training)
+
+    def _draw(self, num_samples, seed):
+        return tf.zeros([1, 0]), 0.0
+
+    def _training_draws(self, rows):
+        return tf.zeros([1, 0]), tf.zeros([])
+
+    def get_config(self):
+        likelihood = keras.saving.serialize_keras_object(self.likelihood)
+        return {**super().get_config(), "likelihood": likelihood}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = {
+            name: keras.saving.deserialize_keras_object(value, custom_objects)
+            if isinstance(value, dict | list)
+            else value
+            for name, value in config.items()
+        }
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class DeepEnsemble(_Baseline):
+    """Networks trained side by side from different initial weights.
+
+    Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation
+    using Deep Ensembles" (2017). The members see the same batches; each learns as if
+    it were alone.
+
+    Args:
+        models: Keras models with inputs and outputs of one kind. They are used as
+            they are, not copied.
+        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+
+    The members are the draws: `num_samples` and `seed` have no meaning and are ignored.
+
+    Example:
+    ```python
+    model = bhn_tf.baselines.DeepEnsemble([make_network() for _ in range(5)])
+    model.compile("adam")
+    model.fit(x, y)
+    model.predict_uncertainty(x)["mutual_information"]
+    ```
+    """
+
+    def __init__(self, models, likelihood="categorical", **kwargs):
+        super().__init__(likelihood, **kwargs)
+        if not models:
+            raise ValueError("Expected at least one model in `models`, got none.")
+        self.members = list(models)
+        self._num_trained_networks = len(self.members)
+        self._build_from_built_networks()
+
+    def _networks(self):
+        return self.members
+
+    def _over_draws(self, function, x, draws, training, num_results):
+        results = [
+            function(member(x, training=training), member.losses)
+            for member in self._networks()
+        ]
+        return keras.tree.map_structure(lambda *values: tf.stack(values), *results)
+
+    def get_config(self):
+        members = [keras.saving.serialize_keras_object(m) for m in self.members]
+        return {**super().get_config(), "models": members}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Deterministic(DeepEnsemble):
+    """One network without noise: maximum likelihood.
+
+    Args:
+        model: A Keras model. It is used as it is, not copied.
+        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+
+    There is one draw: `num_samples` and `seed` have no meaning and are ignored.
+
+    Example:
+    ```python
+    model = bhn_tf.baselines.Deterministic(network)
+    model.compile("adam", metrics=["accuracy"])
+    model.fit(x, y)
+    ```
+    """
+
+    def __init__(self, model, likelihood="categorical", **kwargs):
+        super().__init__([model], likelihood, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        (config["model"],) = config.pop("models")
+        return config
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class MCDropout(_Baseline):
+    """A network with dropout, also when it predicts.
+
+    Gal and Ghahramani, "Dropout as a Bayesian Approximation" (2016). A draw is one
+    mask for each dropout layer, the same for all rows, so that a row's answer depends
+    neither on its neighbours nor on the batch size. Without draws (`num_samples=0`)
+    the prediction is that of ordinary dropout, which scales instead of dropping.
+
+    Args:
+        model: A Sequential or functional model with dropout layers. A copy is made,
+            with the weights, in which dropout can be drawn; `model` itself is left
+            as it is. A subclassed model is used as it is, and has to use
+            `bhn_tf.layers.MonteCarloDropout`.
+        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+
+    Example:
+    ```python
+    model = bhn_tf.baselines.MCDropout(network)
+    model.compile("adam", metrics=["accuracy"])
+    model.fit(x, y)
+    model.predict(x, num_samples=100)
+    ```
+    """
+
+    def __init__(self, model, likelihood="categorical", **kwargs):
+        super().__init__(likelihood, **kwargs)
+        self.network = _with_drawable_dropout(model)
+        if not self._dropout_layers():
+            raise ValueError(
+                f"{type(model).__name__} {model.name!r} has no dropout layer, so all "
+                "draws would be the same. Add `keras.layers.Dropout`, or in a "
+                "subclassed model `bhn_tf.layers.MonteCarloDropout`."
+            )
+        self._build_from_built_networks()
+
+    def _networks(self):
+        return [self.network]
+
+    def _dropout_layers(self):
+        drawable = tuple(_DRAWABLE.values())
+        return [
+            layer
+            for layer in self.network._flatten_layers()
+            if isinstance(layer, drawable)
+        ]
+
+    def _draw(self, num_samples, seed):
+        if num_samples == 0:
+            return tf.constant([[-1, -1]], tf.int32), 0.0
+        seeds = tf.random.stateless_uniform(
+            [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32
+        )
+        return seeds, 0.0
+
+    def _network(self, x, draw, training):
+        if training:
+            return self(x, training=True)
+        masks = {
+            id(layer): tf.where(
+                draw < 0, -1, tf.random.experimental.stateless_fold_in(draw, index)
+            )
+            for index, layer in enumerate(self._dropout_layers())
+        }
+        with generated_values(masks):
+            return self(x, training=False)
+
+    def get_config(self):
+        network = keras.saving.serialize_keras_object(self.network)
+        return {**super().get_config(), "model": network}
+
+
+_DRAWABLE = {
+    keras.layers.Dropout: layers.MonteCarloDropout,
+    keras.layers.SpatialDropout1D: layers.MonteCarloSpatialDropout1D,
+    keras.layers.SpatialDropout2D: layers.MonteCarloSpatialDropout2D,
+    keras.layers.SpatialDropout3D: layers.MonteCarloSpatialDropout3D,
+}
+
+
+def _with_drawable_dropout(model):
+    """Copies a model with every dropout layer replaced by one that can be drawn."""
+    if not (isinstance(model, keras.Sequential) or hasattr(model, "operations")):
+        return model
+
+    def clone(layer):
+        target = _DRAWABLE.get(type(layer), type(layer))
+        return target.from_config(layer.get_config())
+
+    copy = keras.models.clone_model(model, clone_function=clone, recursive=True)
+    if model.built:
+        if not copy.built:
+            copy.build_from_config(model.get_build_config())
+        copy.set_weights(model.get_weights())
+    return copy

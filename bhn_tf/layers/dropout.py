@@ -1,0 +1,66 @@
+"""Dropout whose masks can be given from outside, for Monte Carlo dropout."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.layers.generated import generated_value
+
+
+class _GivenMask:
+    """Mixin before a Keras dropout layer.
+
+    Inside a scope that has a seed for the layer, one mask is drawn from the seed and
+    shared by all rows: a seed is then one thinned network, the same for every row and
+    batch size. Outside, the layer is the dropout of Keras.
+    """
+
+    def call(self, inputs, training=False):
+        seed = generated_value(self)
+        if seed is None or self.rate == 0:
+            return super().call(inputs, training=training)
+        shape = tf.concat([[1], self._mask_shape(inputs)[1:]], axis=0)
+        uniform = tf.random.stateless_uniform(shape, tf.maximum(seed, 0))
+        # A negative seed stands for no noise.
+        is_kept = (uniform >= self.rate) | (seed[0] < 0)
+        scale = tf.where(seed[0] < 0, 1.0, 1.0 / (1.0 - self.rate))
+        return inputs * tf.cast(tf.cast(is_kept, tf.float32) * scale, inputs.dtype)
+
+    def _mask_shape(self, inputs):
+        shape = tf.shape(inputs)
+        if self.noise_shape is None:
+            return shape
+        return tf.stack(
+            [
+                shape[axis] if size is None else size
+                for axis, size in enumerate(self.noise_shape)
+            ]
+        )
+
+
+class _GivenSpatialMask(_GivenMask):
+    def _mask_shape(self, inputs):
+        return tf.stack(self._get_noise_shape(inputs))
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class MonteCarloDropout(_GivenMask, keras.layers.Dropout):
+    """`keras.layers.Dropout` that `bhn_tf.baselines.MCDropout` can draw.
+
+    Args:
+        As `keras.layers.Dropout`.
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class MonteCarloSpatialDropout1D(_GivenSpatialMask, keras.layers.SpatialDropout1D):
+    """`keras.layers.SpatialDropout1D` that `bhn_tf.baselines.MCDropout` can draw."""
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class MonteCarloSpatialDropout2D(_GivenSpatialMask, keras.layers.SpatialDropout2D):
+    """`keras.layers.SpatialDropout2D` that `bhn_tf.baselines.MCDropout` can draw."""
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class MonteCarloSpatialDropout3D(_GivenSpatialMask, keras.layers.SpatialDropout3D):
+    """`keras.layers.SpatialDropout3D` that `bhn_tf.baselines.MCDropout` can draw."""
