@@ -1,7 +1,7 @@
 """What a Bayesian hypernetwork is compared with, behind the same calls.
 
-Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*` calls of
-`BayesianHypernet`; the loss is the likelihood alone.
+Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*` calls
+of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
 import keras

@@ -46,8 +46,8 @@ def check_environment() -> None:
         )
     if os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True"):
         raise ImportError(
-            "bhn_tf needs Keras 3, and TF_USE_LEGACY_KERAS asks TensorFlow for Keras 2; "
-            "start Python with: TF_USE_LEGACY_KERAS=0"
+            "bhn_tf needs Keras 3, and TF_USE_LEGACY_KERAS asks TensorFlow for "
+            "Keras 2; start Python with: TF_USE_LEGACY_KERAS=0"
         )
     # TensorFlow Probability looks for its Keras 2 when it meets Keras 3.
     require("tf_keras", "tf_keras")

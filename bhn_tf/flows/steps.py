@@ -57,9 +57,7 @@ class Coupling(FlowStep):
             inputs[..., self.num_masked :],
         )
         shift, log_scale = self.conditioner(passed)
-        outputs = tf.concat(
-            [passed, transformed * tf.exp(log_scale) + shift], axis=-1
-        )
+        outputs = tf.concat([passed, transformed * tf.exp(log_scale) + shift], axis=-1)
         return outputs, tf.reduce_sum(log_scale, axis=-1)
 
     @property

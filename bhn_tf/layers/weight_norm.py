@@ -61,7 +61,7 @@ class WeightNorm:
                 name="scale", shape=self._scale_shape(), initializer=initializer
             )
 
-    # -- geometry: the axes of the kernel that belong to one output -------------
+    # -- geometry: the axes of the kernel that belong to one output -----------------
 
     def _norm_axes(self) -> list[int]:
         """Axes of the kernel over which the norm is taken: all but the outputs."""
@@ -84,7 +84,7 @@ class WeightNorm:
         )
         return tf.cast(tf.where(vanishes, tf.zeros_like(norm), norm), dtype)
 
-    # -- what a hypernet generates ------------------------------------------------
+    # -- what a hypernet generates --------------------------------------------------
 
     @property
     def generated_weights(self) -> list:
@@ -96,7 +96,9 @@ class WeightNorm:
     @property
     def num_random(self) -> int:
         """The layer's share of D."""
-        return sum(tf.TensorShape(v.shape).num_elements() for v in self.generated_weights)
+        return sum(
+            tf.TensorShape(v.shape).num_elements() for v in self.generated_weights
+        )
 
     @property
     def supports_scales_per_row(self) -> bool:
@@ -120,7 +122,7 @@ class WeightNorm:
         if self._is_generated:
             self.hand_over()
 
-    # -- the layer ---------------------------------------------------------------
+    # -- the layer ------------------------------------------------------------------
 
     def _product(self, inputs, kernel):
         """The linear map of inputs and kernel, without bias and activation."""
@@ -150,7 +152,7 @@ class WeightNorm:
         shape[self._channel_axis()] = outputs.shape[self._channel_axis()]
         return tf.cast(tf.reshape(values, shape), outputs.dtype)
 
-    # -- saving --------------------------------------------------------------------
+    # -- saving ---------------------------------------------------------------------
 
     # Keras's own methods store the kernel and the bias by name; the scales are
     # weights as well.

@@ -30,7 +30,7 @@ class Likelihood:
         super().__init__(**kwargs)
         self.reduction = reduction
 
-    # -- to be provided --------------------------------------------------------------
+    # -- to be provided -------------------------------------------------------------
 
     def element_log_prob(self, y, raw) -> tf.Tensor:
         """log p of each element of an example, [B, ...], at least float32."""
@@ -52,7 +52,7 @@ class Likelihood:
         """One sentence that says what labels are expected."""
         raise NotImplementedError
 
-    # -- shared -----------------------------------------------------------------------
+    # -- shared ---------------------------------------------------------------------
 
     def log_prob(self, y, raw) -> tf.Tensor:
         """Returns log p(y|x, g) of each example, [B], at least float32."""

@@ -81,7 +81,9 @@ class Gaussian(Likelihood, keras.layers.Layer):
 
     def element_log_prob(self, y, raw):
         mean, stddev = self._mean_and_stddev(raw)
-        return tfd.Normal(mean, stddev).log_prob(match_targets(y, mean.shape, mean.dtype))
+        return tfd.Normal(mean, stddev).log_prob(
+            match_targets(y, mean.shape, mean.dtype)
+        )
 
     def mean(self, raw):
         return self._mean_and_stddev(raw)[0]

@@ -5,11 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import hypernets
+from bhn_tf.arguments import check_count
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bound import BoundedModel
 from bhn_tf.models.noise import NoiseState
-from bhn_tf.models.training import check_count
-
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -65,8 +64,7 @@ class BayesianHypernet(BoundedModel):
         super().__init__(likelihood, prior_stddev, prior_loc, num_examples, **kwargs)
         if not isinstance(primary, keras.layers.Layer):
             raise TypeError(
-                "Expected `primary` to be a Keras model, got "
-                f"{type(primary).__name__}."
+                f"Expected `primary` to be a Keras model, got {type(primary).__name__}."
             )
         self.primary = primary
         self.hypernet = hypernets.get(hypernet)
@@ -79,7 +77,7 @@ class BayesianHypernet(BoundedModel):
         self._require_built()
         return self._offsets[-1]
 
-    # -- building --------------------------------------------------------------------------
+    # -- building -------------------------------------------------------------------
 
     def _networks(self):
         return [self.primary]
@@ -116,7 +114,7 @@ class BayesianHypernet(BoundedModel):
                 "the model on a batch."
             )
 
-    # -- draws ---------------------------------------------------------------------------
+    # -- draws ----------------------------------------------------------------------
 
     def _slices(self, scales) -> dict[int, tf.Tensor]:
         """Cuts g [D] or [B, D] into the values of the generated variables."""
@@ -204,7 +202,7 @@ class BayesianHypernet(BoundedModel):
             values = tf.reshape(values, [self.train_samples, rows, self.num_random])
         return values, kl
 
-    # -- looking at draws --------------------------------------------------------------------
+    # -- looking at draws -----------------------------------------------------------
 
     def sample_scales(self, num_samples: int, seed: int | None = None) -> np.ndarray:
         """Returns draws of all generated values.
@@ -271,7 +269,10 @@ class BayesianHypernet(BoundedModel):
         if not self.built:
             return
         write = print_fn or print
-        total, share = self.count_params(), self.hypernet.count_params() if self.num_random else 0
+        total, share = (
+            self.count_params(),
+            self.hypernet.count_params() if self.num_random else 0,
+        )
         write(
             f" D = {self.num_random} generated values; the hypernet "
             f"({type(self.hypernet).__name__}) holds {share:,} of {total:,} weights."
@@ -280,7 +281,7 @@ class BayesianHypernet(BoundedModel):
             if hasattr(layer, "generated_weights"):
                 write(f"   {layer.path}: random={layer.random!r}, {layer.num_random}")
 
-    # -- saving ----------------------------------------------------------------------------
+    # -- saving ---------------------------------------------------------------------
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object

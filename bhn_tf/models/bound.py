@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.arguments import check_count
 from bhn_tf.models.num_examples import count_examples, num_rows
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.trackers import Derived, mean_tracker
-from bhn_tf.models.training import check_count
 
 tfd = tfp.distributions
 
@@ -33,7 +33,8 @@ class BoundedModel(PredictiveModel):
         super().__init__(likelihood, **kwargs)
         if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
             raise ValueError(
-                f"Expected `prior_stddev` to be a positive number, got {prior_stddev!r}."
+                "Expected `prior_stddev` to be a positive number, "
+                f"got {prior_stddev!r}."
             )
         self.prior_stddev = float(prior_stddev)
         self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
@@ -56,7 +57,7 @@ class BoundedModel(PredictiveModel):
             autocast=False,
         )
 
-    # -- numbers of the bound ------------------------------------------------------------
+    # -- numbers of the bound -------------------------------------------------------
 
     @property
     def num_examples(self) -> int | None:
@@ -95,7 +96,7 @@ class BoundedModel(PredictiveModel):
         count = tf.cast(tf.size(differences), tf.float32)
         return tf.math.divide_no_nan(tf.reduce_sum(differences), count)
 
-    # -- training ----------------------------------------------------------------------------
+    # -- training -------------------------------------------------------------------
 
     def compile(
         self,

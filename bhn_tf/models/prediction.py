@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from bhn_tf.models.training import check_count
+from bhn_tf.arguments import check_count
 
 
 class Prediction:

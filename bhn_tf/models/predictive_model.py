@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import likelihoods
+from bhn_tf.arguments import check_count
 from bhn_tf.models.data_checks import (
     CheckedPyDataset,
     check_arrays,
@@ -17,13 +18,14 @@ from bhn_tf.models.data_checks import (
     checked_generator,
     refuse_empty,
 )
+from bhn_tf.models.fitting import Fitting
 from bhn_tf.models.num_examples import num_rows
 from bhn_tf.models.output_activation import output_activation
 from bhn_tf.models.prediction import Prediction
-from bhn_tf.models.training import Training, check_count
+from bhn_tf.models.training import Training
 
 
-class PredictiveModel(Training, Prediction, keras.Model):
+class PredictiveModel(Fitting, Training, Prediction, keras.Model):
     """A Keras model that predicts with an average over draws of its network.
 
     Args:
@@ -42,7 +44,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
             self._interval_level = tf.Variable(0.9, trainable=False)
             self._draws_kl = tf.Variable(0.0, trainable=False)
 
-    # -- to be provided --------------------------------------------------------------
+    # -- to be provided -------------------------------------------------------------
 
     def _draw(self, num_samples, seed):
         """S draws outside of any graph, [S, ...], and their mean KL in nats.
@@ -59,7 +61,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
         """The networks inside, with outputs of the same kind."""
         raise NotImplementedError
 
-    # -- draws -------------------------------------------------------------------------
+    # -- draws ----------------------------------------------------------------------
 
     def _over_draws(self, function, x, draws, training, num_results):
         """Stacks what `function` makes of the raw outputs of every draw.
@@ -113,7 +115,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
             self._predict_functions[answer] = self.predict_function
             self.predict_function = None
 
-    # -- building ------------------------------------------------------------------------
+    # -- building -------------------------------------------------------------------
 
     def _own_scope(self):
         """The scope of the strategy under which the model was made."""
@@ -170,7 +172,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
     def build_from_config(self, config):
         self.build(config["input_shape"])
 
-    # -- data ------------------------------------------------------------------------------
+    # -- data -----------------------------------------------------------------------
 
     def _checked(self, x, y, sample_weight):
         """Returns `x`, checked at once or, for what yields batches, as they come."""

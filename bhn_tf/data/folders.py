@@ -1,0 +1,128 @@
+"""A folder of class folders of images, the layout of notMNIST."""
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.data.images import to_unit_range
+from bhn_tf.data.prepared_folders import sub_folders
+from bhn_tf.data.sources import Arrays, Source
+
+_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif"})
+
+
+def is_class_folders(folder: Path) -> bool:
+    """Whether a folder has sub-folders with images in them.
+
+    Args:
+        folder: any path, whether it exists or not.
+
+    Returns:
+        True if at least one class folder holds at least one image file.
+
+    Example:
+        >>> is_class_folders(Path("no/such/folder"))
+        False
+    """
+    return any(_image_files(class_folder) for class_folder in sub_folders(folder))
+
+
+def class_folders_source(folder: Path) -> Source:
+    """Images in `folder/<class>/<file>`, as the split `"all"`.
+
+    Classes are the sub-folders in alphabetical order, their position is the label, and
+    images keep the order class, then file name. Files that cannot be decoded are left
+    out with one warning that counts and names them (the published notMNIST_small has
+    two). Names that start with a dot and files that are no images are ignored.
+
+    Args:
+        folder: the folder that holds the class folders.
+
+    Returns:
+        A `Source` of images [n, h, w, c] in [0, 1] and labels [n]. Its `read` raises
+        `ValueError` if a class has no image or if images differ in shape.
+
+    Example:
+        >>> source = class_folders_source(Path("notMNIST_small"))
+        >>> source.splits
+        ('all',)
+    """
+
+    def read(splits: Sequence[str]) -> dict[str, Arrays]:
+        return {"all": _read(folder)}
+
+    return Source(("all",), read)
+
+
+def _read(folder: Path) -> Arrays:
+    images, files, labels = [], [], []
+    unreadable: list[Path] = []
+    for label, class_folder in enumerate(sub_folders(folder)):
+        num_before = len(images)
+        for file in _image_files(class_folder):
+            image = _decode(file)
+            if image is None:
+                unreadable.append(file)
+                continue
+            images.append(image)
+            files.append(file)
+            labels.append(label)
+        if len(images) == num_before:
+            # Leaving the class out would silently move the labels of those after it.
+            raise ValueError(
+                f"The class folder {class_folder} holds no readable image "
+                f"({', '.join(sorted(_SUFFIXES))}). Each sub-folder of {folder} is one "
+                "class: put images into it or move it away."
+            )
+    if unreadable:
+        _warn_of(unreadable, folder)
+    _check_one_shape(images, files, folder)
+    return to_unit_range(np.stack(images)), np.array(labels, np.int32)
+
+
+def _image_files(folder: Path) -> list[Path]:
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.suffix.lower() in _SUFFIXES and file.name[0] != "."
+    )
+
+
+def _decode(file: Path) -> np.ndarray | None:
+    """The image [h, w, c], uint8, or None if the file is no image."""
+    try:
+        return tf.io.decode_image(file.read_bytes(), expand_animations=False).numpy()
+    except tf.errors.InvalidArgumentError:
+        return None
+
+
+def _warn_of(unreadable: list[Path], folder: Path) -> None:
+    shown = [str(file.relative_to(folder)) for file in unreadable[:10]]
+    if len(unreadable) > len(shown):
+        shown.append(f"and {len(unreadable) - len(shown)} more")
+    warnings.warn(
+        f"{len(unreadable)} files in {folder} cannot be read as images and were left "
+        f"out: {', '.join(shown)}.",
+        # Shown at the call of `load`, three functions up.
+        stacklevel=5,
+    )
+
+
+def _check_one_shape(images: list[np.ndarray], files: list[Path], folder: Path) -> None:
+    counts = Counter(image.shape for image in images)
+    if len(counts) == 1:
+        return
+    examples = {image.shape: file for image, file in zip(images, files, strict=True)}
+    found = "; ".join(
+        f"{count} of shape {list(shape)} such as {examples[shape].relative_to(folder)}"
+        for shape, count in counts.most_common(3)
+    )
+    raise ValueError(
+        f"All images in {folder} must have one shape [h, w, c], since they become one "
+        f"array; found {len(counts)} shapes: {found}. Convert the files to one size "
+        "and colour mode first."
+    )

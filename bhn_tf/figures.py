@@ -1,0 +1,224 @@
+"""How the figures of `bhn_tf.plots` look, and how they are saved."""
+
+import math
+import os
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bhn_tf.environment import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH = 3.3  # inches, a column of a two-column page
+_FONT_SIZE = 8  # points
+_LINE_HEIGHT = 0.165  # inches, one line of a legend
+_LETTERS_ACROSS = 40  # as many fit into one line of a legend
+
+# Okabe and Ito's palette, which stays distinct with every common kind of colour
+# blindness; without its yellow, which is too light for lines on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_LINE_STYLES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def new_figure(height: float) -> "Figure":
+    """An empty figure as wide as a column, known to nothing global.
+
+    Args:
+        height: its height in inches.
+
+    Returns:
+        A matplotlib `Figure` that draws pixels unless it is saved in another format.
+
+    Raises:
+        ImportError: with the command that installs matplotlib, if it is not there.
+
+    Example:
+        >>> float(new_figure(height=2.0).get_figwidth())
+        3.3
+    """
+    require("matplotlib", "'bhn-tf[trainers]'")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def new_axes(height: float) -> "Axes":
+    """One pair of axes in a figure of its own.
+
+    Args:
+        height: the figure's height in inches, without a legend.
+
+    Returns:
+        Matplotlib `Axes`, with few enough numbers on the horizontal axis.
+
+    Raises:
+        ImportError: with the command that installs matplotlib, if it is not there.
+
+    Example:
+        >>> len(new_axes(height=2.0).figure.axes)
+        1
+    """
+    ax = new_figure(height).subplots()
+    ax.locator_params(axis="x", nbins=6)
+    return ax
+
+
+def label_axes(ax: "Axes", x_label: str, y_label: str) -> None:
+    """Labels axes and sets what matplotlib would take from its global settings.
+
+    Args:
+        ax: axes on which everything has been drawn.
+        x_label: what the horizontal axis shows, with its unit.
+        y_label: what the vertical axis shows, with its unit.
+
+    Example:
+        >>> ax = new_axes(height=2.0)
+        >>> label_axes(ax, "time (s)", "accuracy")
+        >>> ax.get_xlabel()
+        'time (s)'
+    """
+    ax.set_xlabel(x_label, fontsize=_FONT_SIZE)
+    ax.set_ylabel(y_label, fontsize=_FONT_SIZE)
+    ax.tick_params(which="both", labelsize=_FONT_SIZE)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="0.9", linewidth=0.5)
+    ax.set_axisbelow(True)
+
+
+def legend_above(ax: "Axes", is_own_figure: bool) -> None:
+    """Puts a legend above the axes, where it cannot hide data.
+
+    Args:
+        ax: axes on which everything has been drawn.
+        is_own_figure: whether the figure may grow by the height of the legend.
+
+    Example:
+        >>> ax = new_axes(height=2.0)
+        >>> lines = ax.plot([0, 1], [0, 1], label="model")
+        >>> legend_above(ax, is_own_figure=True)
+        >>> ax.get_legend() is not None
+        True
+    """
+    handles, labels = ax.get_legend_handles_labels()
+    labels = [textwrap.fill(label, _LETTERS_ACROSS) for label in labels]
+    half = math.ceil(len(labels) / 2)
+    # The legend fills one column after the other.
+    columns = [
+        max(map(len, part), default=0) for part in (labels[:half], labels[half:])
+    ]
+    has_two = len(labels) > 1 and sum(columns) <= _LETTERS_ACROSS - 6
+    ax.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        fontsize=_FONT_SIZE,
+        frameon=False,
+        ncols=2 if has_two else 1,
+        borderaxespad=0.2,
+        columnspacing=1.0,
+        handlelength=1.8,
+    )
+    if is_own_figure:
+        num_lines = half if has_two else sum(1 + text.count("\n") for text in labels)
+        figure = ax.figure
+        figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
+
+
+def line_style(index: int) -> dict:
+    """Colour and dashes of the curve number `index`, told apart in grey print too.
+
+    Args:
+        index: 0, 1, ...; 28 of them differ.
+
+    Returns:
+        Keyword arguments for matplotlib.
+
+    Example:
+        >>> line_style(0)["linestyle"]
+        '-'
+    """
+    return {
+        "color": COLORS[index % len(COLORS)],
+        "linestyle": _LINE_STYLES[index % len(_LINE_STYLES)],
+        "linewidth": 1.2,
+    }
+
+
+def marker(index: int) -> str:
+    """The marker of the curve number `index`.
+
+    Args:
+        index: 0, 1, ...; 7 of them differ.
+
+    Returns:
+        A matplotlib marker.
+
+    Example:
+        >>> marker(0)
+        'o'
+    """
+    return _MARKERS[index % len(_MARKERS)]
+
+
+def tint(color: str, share_of_white: float) -> tuple[float, float, float]:
+    """An opaque lighter shade of a colour.
+
+    Args:
+        color: `"#rrggbb"`.
+        share_of_white: 0 leaves the colour as it is, 1 gives white.
+
+    Returns:
+        Red, green and blue in [0, 1].
+
+    Example:
+        >>> tint("#000000", 0.5)
+        (0.5, 0.5, 0.5)
+    """
+    red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return tuple(share_of_white + (1 - share_of_white) * c for c in (red, green, blue))
+
+
+def save(figure: "Figure", path: str | os.PathLike, dots_per_inch: int = 150) -> Path:
+    """Writes a figure to a file, whole or not at all.
+
+    Args:
+        figure: a figure, from a function of this module or any other.
+        path: the file; its ending says the format, such as `.png` or `.pdf`. An
+            existing file is replaced only once the new one is complete.
+        dots_per_inch: the resolution of pixel formats.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: if the ending is missing or names no known format.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(new_figure(height=2.0), f"{folder}/empty.png").name
+        'empty.png'
+    """
+    path = Path(path)
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.lower().lstrip(".") not in known:
+        raise ValueError(
+            f"The name of the file must end in one of {sorted(known)}, after a dot; "
+            f"received {str(path)!r}."
+        )
+    # In the same folder, since a file can be moved at once only within a file system.
+    unfinished = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        figure.savefig(unfinished, dpi=dots_per_inch)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
