@@ -165,7 +165,7 @@ class MCDropout(_Baseline):
         ]
 
     def _draw(self, num_samples, seed):
-        if num_samples == 0:
+        if isinstance(num_samples, int) and num_samples == 0:
             return tf.constant([[-1, -1]], tf.int32), 0.0
         seeds = tf.random.stateless_uniform(
             [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32

@@ -9,6 +9,8 @@ import tensorflow as tf
 # A sum of squares below this is no direction: float32 cannot represent its root
 # and a vector of that size can only be a zero that rounding has touched.
 _SMALLEST_SQUARE = 1e-30
+# In float16 the gradient by a shorter vector, which grows as 1 / ||v||, overflows.
+_SMALLEST_SQUARE_OF_FLOAT16 = 1e-8
 
 
 def inverse_norm(vectors, axes, smoothing: float = 0.0) -> tf.Tensor:
@@ -35,9 +37,11 @@ def inverse_norm(vectors, axes, smoothing: float = 0.0) -> tf.Tensor:
     ```
     """
     vectors = tf.convert_to_tensor(vectors)
+    is_float16 = vectors.dtype == tf.float16
+    smallest = _SMALLEST_SQUARE_OF_FLOAT16 if is_float16 else _SMALLEST_SQUARE
     if vectors.dtype != tf.float64:
         vectors = tf.cast(vectors, tf.float32)
     square = tf.reduce_sum(tf.square(vectors), axis=axes) + smoothing
-    vanishes = square < _SMALLEST_SQUARE
+    vanishes = square < smallest
     # The inner `where` keeps the infinite slope at zero out of the gradient.
     return tf.where(vanishes, 1.0, tf.math.rsqrt(tf.where(vanishes, 1.0, square)))

@@ -155,9 +155,11 @@ def made_masks(event_size: int, hidden_units) -> list[np.ndarray]:
     ```
     """
     inputs = np.arange(1, event_size + 1)
+    # Both ends belong to the range, or a layer with fewer units than inputs would
+    # see nothing of the last inputs.
+    end = np.nextafter(event_size, 0)
     degrees = [inputs] + [
-        np.floor(np.linspace(1, event_size, units, endpoint=False)).astype(int)
-        for units in hidden_units
+        np.floor(np.linspace(1, end, units)).astype(int) for units in hidden_units
     ]
     masks = [
         before[:, None] <= after[None, :]

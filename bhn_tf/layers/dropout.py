@@ -22,7 +22,8 @@ class _GivenMask:
         uniform = tf.random.stateless_uniform(shape, tf.maximum(seed, 0))
         # A negative seed stands for no noise.
         is_kept = (uniform >= self.rate) | (seed[0] < 0)
-        scale = tf.where(seed[0] < 0, 1.0, 1.0 / (1.0 - self.rate))
+        # At a rate of 1 nothing is kept, and there is nothing to scale.
+        scale = tf.where(seed[0] < 0, 1.0, 1.0 / (1.0 - self.rate or 1.0))
         return inputs * tf.cast(tf.cast(is_kept, tf.float32) * scale, inputs.dtype)
 
     def _mask_shape(self, inputs):

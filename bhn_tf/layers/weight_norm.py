@@ -61,6 +61,11 @@ class WeightNorm:
                 name="scale", shape=self._scale_shape(), initializer=initializer
             )
 
+    def add_weight(self, *args, **kwargs):
+        # Under mixed precision a direction may be too short for half precision, and
+        # is cast once it is normalised.
+        return super().add_weight(*args, **{**kwargs, "autocast": False})
+
     # -- geometry: the axes of the kernel that belong to one output -----------------
 
     def _norm_axes(self) -> list[int]:
@@ -135,15 +140,28 @@ class WeightNorm:
                 "images to [0, 1] and cast them first: "
                 "`x = x.astype('float32') / 255`."
             )
-        kernel = tf.cast(current_value(self._kernel), self.compute_dtype)
-        outputs = self._product(inputs, kernel)
+        kernel, scale = current_value(self._kernel), None
         if self.scale is not None:
             factor = inverse_norm(kernel, self._norm_axes())
             scale = tf.cast(current_value(self.scale), factor.dtype)
-            outputs *= self._over_outputs(scale * factor, outputs)
+            if self.compute_dtype == factor.dtype:
+                scale *= factor
+            else:
+                # Half precision holds v/‖v‖, but not every 1/‖v‖.
+                kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
+        outputs = self._product(inputs, tf.cast(kernel, self.compute_dtype))
+        if scale is not None:
+            outputs *= self._over_outputs(scale, outputs)
         if self.bias is not None:
             outputs += self._over_outputs(current_value(self.bias), outputs)
         return outputs if self.activation is None else self.activation(outputs)
+
+    def _over_kernel(self, values):
+        """Shapes one value for each output to multiply the kernel."""
+        sizes, axes = self._kernel.shape, self._norm_axes()
+        return tf.reshape(
+            values, [1 if axis in axes else size for axis, size in enumerate(sizes)]
+        )
 
     def _over_outputs(self, values, outputs):
         """Shapes values [..outputs..] or [B, ..outputs..] to multiply the outputs."""

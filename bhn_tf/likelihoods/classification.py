@@ -58,8 +58,10 @@ class _FromActivation(Likelihood):
 
     def _clipped(self, log_prob, low, high):
         """Clips log-probabilities, with the gradient of the unclipped ones."""
-        clipped = tf.clip_by_value(log_prob, tf.math.log(low), tf.math.log(high))
-        return log_prob + tf.stop_gradient(clipped - log_prob)
+        low, high = tf.math.log(tf.constant([low, high], log_prob.dtype))
+        clipped = tf.clip_by_value(log_prob, low, high)
+        # In this order the two unclipped terms cancel exactly, however large.
+        return tf.stop_gradient(clipped) + (log_prob - tf.stop_gradient(log_prob))
 
     def get_config(self):
         return {
@@ -215,7 +217,7 @@ class Bernoulli(_FromActivation):
         return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
 
     def valid_labels(self, y, raw_shape):
-        y = match_targets(y, raw_shape, tf.float32)
+        y = match_targets(y, [None, *raw_shape[1:]], tf.float32)
         return tf.reduce_all((y >= 0) & (y <= 1))
 
     def label_advice(self, raw_shape):

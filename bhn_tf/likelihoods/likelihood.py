@@ -121,7 +121,7 @@ def match_targets(y, shape, dtype) -> tf.Tensor:
     y, shape = tf.cast(y, dtype), tf.TensorShape(shape)
     if y.shape.rank == shape.rank - 1 and shape[-1] == 1:
         y = y[..., None]
-    if y.shape.rank != shape.rank or not y.shape[1:].is_compatible_with(shape[1:]):
+    if not y.shape.is_compatible_with(shape):
         raise ValueError(
             f"Targets of shape {y.shape} do not match outputs of shape {shape}. Give "
             "one target for each output."

@@ -116,6 +116,8 @@ class Gaussian(Likelihood, keras.layers.Layer):
             tf.reduce_min(means - reach, axis=0),
             tf.reduce_max(means + reach, axis=0),
         )
+        # Relative to the noise, for y may be in any unit.
+        tolerance = 1e-6 * tf.reduce_min(stddevs, axis=0)
 
         def quantile(probability):
             probability = tf.cast(probability, means.dtype)
@@ -123,7 +125,7 @@ class Gaussian(Likelihood, keras.layers.Layer):
                 lambda y: tf.reduce_mean(component.cdf(y), axis=0) - probability,
                 low,
                 high,
-                position_tolerance=1e-6,
+                position_tolerance=tolerance,
                 value_tolerance=0.0,
                 max_iterations=100,
             ).estimated_root
@@ -133,7 +135,7 @@ class Gaussian(Likelihood, keras.layers.Layer):
 
     def valid_labels(self, y, raw_shape):
         outputs = raw_shape[-1] // 2 if self.heteroscedastic else raw_shape[-1]
-        y = match_targets(y, [*raw_shape[:-1], outputs], tf.float32)
+        y = match_targets(y, [None, *raw_shape[1:-1], outputs], tf.float32)
         return tf.reduce_all(tf.math.is_finite(y))
 
     def label_advice(self, raw_shape):

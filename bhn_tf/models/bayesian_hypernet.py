@@ -184,7 +184,7 @@ class BayesianHypernet(BoundedModel):
         self._require_built()
         if not self.num_random:
             return tf.zeros([1, 0]), 0.0
-        if num_samples == 0:
+        if isinstance(num_samples, int) and num_samples == 0:
             values, log_prob = self.hypernet.transform(tf.zeros([1, self.num_random]))
         else:
             values, log_prob = self.hypernet.sample_and_log_prob(num_samples, seed)

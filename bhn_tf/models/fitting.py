@@ -5,6 +5,7 @@ import functools
 import inspect
 
 import keras
+import tensorflow as tf
 
 from bhn_tf.models.data_checks import readable_data_errors
 
@@ -25,6 +26,8 @@ class Fitting:
         bound.apply_defaults()
         arguments = {**bound.arguments}
         del arguments["self"]
+        # A data set has an order of its own; Keras warns where it is told to shuffle.
+        arguments["shuffle"] &= not isinstance(arguments["x"], tf.data.Dataset)
         self._assert_compile_called("fit")
         self._build_from_data(arguments["x"])
         arguments["x"] = self._checked(
@@ -66,7 +69,8 @@ class Fitting:
 
         Returns:
             As in Keras. `nll` is the mean over draws and rows, the term of the
-            bound; `predictive_nll` is -log of the mean probability, what to monitor.
+            bound; `predictive_nll` is -log of the mean probability, what to monitor
+            (with `mode="min"`: Keras knows the direction of compiled metrics only).
 
         Raises:
             ValueError: If the data are empty, not finite, or have labels without a

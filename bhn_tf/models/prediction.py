@@ -214,6 +214,12 @@ class Prediction:
                 callbacks=callbacks,
             )
 
+    def make_predict_function(self, force=False):
+        super().make_predict_function(force)
+        is_plain = self.distribute_strategy.num_replicas_in_sync == 1
+        if is_plain and self.steps_per_execution == 1 and not self.run_eagerly:
+            self.predict_function = _ForAnyRows.of(self.predict_function)
+
     def predict_step(self, data):
         """Answers for a batch under the draws that the call has made."""
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
@@ -226,3 +232,28 @@ class Prediction:
         if self._answer == "interval":
             return self.likelihood.interval(raws, self._interval_level.value())
         return tf.reduce_mean(self.likelihood.mean(raws), axis=0)
+
+
+class _ForAnyRows:
+    """A compiled function that is traced once for every number of rows.
+
+    Keras traces a function again for a last batch of fewer rows, which costs time and,
+    with several models in a process, brings up a warning about tracing.
+    """
+
+    def __init__(self, function):
+        self._function = function.python_function
+        self._compiled = {}
+
+    @classmethod
+    def of(cls, function):
+        return function if isinstance(function, cls) else cls(function)
+
+    def __call__(self, batches):
+        spec = keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), batches
+        )
+        key = str(spec)
+        if key not in self._compiled:
+            self._compiled[key] = tf.function(self._function, input_signature=[spec])
+        return self._compiled[key](batches)

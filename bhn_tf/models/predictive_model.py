@@ -22,10 +22,11 @@ from bhn_tf.models.fitting import Fitting
 from bhn_tf.models.num_examples import num_rows
 from bhn_tf.models.output_activation import output_activation
 from bhn_tf.models.prediction import Prediction
+from bhn_tf.models.serving import Serving
 from bhn_tf.models.training import Training
 
 
-class PredictiveModel(Fitting, Training, Prediction, keras.Model):
+class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     """A Keras model that predicts with an average over draws of its network.
 
     Args:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import keras
+import tensorflow as tf
 
 
 class Derived(keras.metrics.Metric):
@@ -24,7 +25,8 @@ class Derived(keras.metrics.Metric):
         """Does nothing: there is no state of its own."""
 
     def result(self):
-        return keras.ops.cast(self._value(), "float32")
+        # A tensor also of a variable, which an eager step cannot return.
+        return tf.convert_to_tensor(self._value(), "float32")
 
 
 def mean_tracker(name: str) -> keras.metrics.Mean:

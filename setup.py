@@ -1,0 +1,60 @@
+"""Packaging of bhn_tf."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(
+    r'__version__ = "(.+)"', (ROOT / "bhn_tf" / "version.py").read_text()
+).group(1)
+
+# TensorFlow Probability 0.25 is the newest release and needs tf_keras, the Keras 2 of
+# TensorFlow, to be importable beside Keras 3; tf_keras has to match TensorFlow.
+TENSORFLOW_RANGE = ">=2.18,<2.22"
+
+TRAINERS = [
+    f"tensorflow{TENSORFLOW_RANGE}",
+    "matplotlib>=3.8",
+    "mlxtend>=0.23",
+    "pillow>=10",
+    "tensorflow-datasets>=4.9.7",
+    # Imported by tensorflow-datasets, which does not declare it.
+    "importlib_resources>=6",
+]
+
+setup(
+    name="bhn-tf",
+    version=VERSION,
+    description="Bayesian hypernetworks for Keras: networks that know when they do "
+    "not know.",
+    long_description=(ROOT / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["bhn_tf", "bhn_tf.*", "trainers", "trainers.*"]),
+    package_data={"bhn_tf": ["py.typed"]},
+    python_requires=">=3.10",
+    install_requires=[
+        f"tensorflow{TENSORFLOW_RANGE}",
+        f"tf_keras{TENSORFLOW_RANGE}",
+        "keras>=3.11,<4",
+        "tensorflow-probability>=0.25,<0.26",
+        "numpy>=1.26",
+        "scipy>=1.11",
+        "scikit-learn>=1.4",
+        "absl-py>=2.0",
+    ],
+    extras_require={
+        "trainers": TRAINERS,
+        "gpu": [f"tensorflow[and-cuda]{TENSORFLOW_RANGE}"],
+        "test": [*TRAINERS, "pytest>=8", "ruff>=0.6"],
+    },
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

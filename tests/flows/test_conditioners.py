@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf.flows import MADE, CouplingConditioner, made_masks
+from bhn_tf.flows.conditioners import soft_bound
+from tests.flows.weights import randomize
+
+HIDDEN = [(), (8,), (8, 5), (1,), (3, 200)]
+
+
+def coupling(num_inputs, hidden_units, max_log_scale=2.0):
+    conditioner = CouplingConditioner(num_inputs + 1, hidden_units, max_log_scale)
+    conditioner.build((None, num_inputs))
+    return conditioner
+
+
+def made(num_inputs, hidden_units, max_log_scale=2.0):
+    conditioner = MADE(hidden_units, max_log_scale)
+    conditioner.build((None, num_inputs))
+    return conditioner
+
+
+def reach(masks):
+    """Which output sees which input, [inputs, outputs]."""
+    result = masks[0]
+    for mask in masks[1:]:
+        result = result @ mask
+    return result > 0
+
+
+@pytest.mark.parametrize("hidden_units", HIDDEN)
+@pytest.mark.parametrize("size", [2, 3, 7, 40])
+def test_masked_outputs_see_only_inputs_before_them(size, hidden_units):
+    masks = made_masks(size, hidden_units)
+    sizes = [size, *hidden_units, size]
+    assert [mask.shape for mask in masks] == list(zip(sizes, sizes[1:], strict=False))
+    assert not np.tril(reach(masks)).any()
+
+
+@pytest.mark.parametrize("hidden_units", [(), (39,), (200,), (60, 45)])
+def test_wide_masks_leave_out_no_earlier_input(hidden_units):
+    np.testing.assert_array_equal(
+        reach(made_masks(40, hidden_units)), np.triu(np.ones((40, 40), bool), 1)
+    )
+
+
+@pytest.mark.parametrize("hidden_units", [(8,), (8, 5), (200,)])
+@pytest.mark.parametrize("size", [2, 10, 1024])
+def test_narrow_masks_use_every_input_but_the_last(size, hidden_units):
+    uses = reach(made_masks(size, hidden_units)).any(axis=1)
+    assert uses[:-1].all() and not uses[-1]
+
+
+@pytest.mark.parametrize("hidden_units", [(8,), (200,), (8, 5), (5, 60)])
+@pytest.mark.parametrize("size", [2, 3, 10])
+def test_every_hidden_unit_of_a_mask_has_an_input_and_an_output(size, hidden_units):
+    masks = made_masks(size, hidden_units)
+    for before, after in zip(masks, masks[1:], strict=False):
+        assert before.any(axis=0).all()
+        assert after.any(axis=1).all()
+
+
+@pytest.mark.parametrize("make", [coupling, made])
+@pytest.mark.parametrize("hidden_units", HIDDEN)
+def test_fresh_conditioner_is_zero_at_zero_and_small_elsewhere(make, hidden_units):
+    conditioner = make(5, hidden_units)
+    for output in conditioner(tf.zeros([2, 5])):
+        np.testing.assert_array_equal(output, 0.0)
+    noise = tf.random.stateless_normal([64, 5], [1, 2])
+    for output in conditioner(noise):
+        assert 0 < np.abs(output).max() < 0.1
+
+
+@pytest.mark.parametrize("make", [coupling, made])
+@pytest.mark.parametrize("bound", [0.5, 2.0])
+def test_log_scale_is_bounded_whatever_the_weights(make, bound):
+    conditioner = make(5, (8,), bound)
+    randomize(conditioner, 100.0)
+    shift, log_scale = conditioner(1e3 * tf.random.stateless_normal([64, 5], [1, 2]))
+    assert np.abs(log_scale).max() <= bound
+    assert np.abs(log_scale).max() > 0.9 * bound
+    assert np.isfinite(shift).all() and np.abs(shift).max() > bound
+
+
+def test_bound_is_smooth_and_hardly_felt_near_zero():
+    values = tf.linspace(-10.0, 10.0, 41)
+    bounded = soft_bound(values, 2.0)
+    assert (np.diff(bounded) > 0).all()
+    np.testing.assert_allclose(soft_bound(tf.constant(0.1), 2.0), 0.1, rtol=1e-3)
+
+
+@pytest.mark.parametrize("hidden_units", [(), (24,), (24, 18)])
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_jacobian_of_made_is_strictly_lower_triangular(size, hidden_units):
+    conditioner = made(size, hidden_units)
+    randomize(conditioner, 0.5)
+    noise = tf.random.stateless_normal([16, size], [3, 4])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(noise)
+        outputs = conditioner(noise)
+    for output in outputs:
+        jacobian = tape.batch_jacobian(output, noise).numpy()
+        np.testing.assert_array_equal(np.triu(jacobian), 0.0)
+        # ... and not because nothing is connected: some row sees each earlier input.
+        assert np.abs(jacobian).max(axis=0)[np.tril_indices(size, -1)].min() > 0
+
+
+def test_shift_and_log_scale_differ():
+    conditioner = coupling(5, (8,))
+    randomize(conditioner, 0.3)
+    shift, log_scale = conditioner(tf.random.stateless_normal([4, 5], [1, 2]))
+    assert shift.shape == log_scale.shape == (4, 6)
+    assert np.abs(shift - log_scale).min() > 1e-3

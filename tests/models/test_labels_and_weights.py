@@ -1,0 +1,233 @@
+"""Labels in every coding, sample and class weights: as stock Keras takes them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from tests import networks
+
+X, Y = networks.data(9)
+WEIGHTS = np.array([1.0, 0.0, 5.0] * 3, "float32")
+
+
+def twins(run_eagerly=True):
+    """A model without noise, and the stock network that it has to equal."""
+    stock = networks.plain()
+    stock.compile(
+        keras.optimizers.SGD(0.5),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        weighted_metrics=["accuracy"],
+        run_eagerly=run_eagerly,
+        jit_compile=False,
+    )
+    primary = networks.plain()
+    primary.set_weights(stock.get_weights())
+    model = bhn_tf.BayesianHypernet(primary)
+    model.compile(
+        keras.optimizers.SGD(0.5),
+        metrics=["accuracy"],
+        weighted_metrics=["accuracy"],
+        run_eagerly=run_eagerly,
+        jit_compile=False,
+    )
+    return stock, model
+
+
+def batches(*arrays):
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(9)
+
+
+@pytest.mark.parametrize(
+    ["args", "kwargs"],
+    [
+        ((X, Y), {}),
+        ((X, Y), {"sample_weight": WEIGHTS}),
+        ((X, Y), {"sample_weight": WEIGHTS[:, None]}),
+        ((X, Y), {"class_weight": {0: 1.0, 1: 0.0, 2: 5.0}}),
+        ((batches(X, Y, WEIGHTS),), {}),
+        ((batches(X, Y),), {"class_weight": {0: 1.0, 1: 0.0, 2: 5.0}}),
+    ],
+    ids=["none", "[B]", "[B, 1]", "classes", "dataset", "classes of dataset"],
+)
+@pytest.mark.parametrize("run_eagerly", [True, False])
+def test_a_step_is_that_of_stock_keras(args, kwargs, run_eagerly):
+    stock, model = twins(run_eagerly)
+    before = stock.get_weights()
+    expected = stock.fit(*args, **kwargs, verbose=0).history
+    history = model.fit(*args, **kwargs, verbose=0).history
+    assert any(
+        np.abs(value - old).max() > 1e-3
+        for value, old in zip(stock.get_weights(), before, strict=True)
+    )
+    for value, wanted in zip(
+        model.primary.get_weights(), stock.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(value, wanted, atol=1e-6)
+    for name, value in expected.items():
+        np.testing.assert_allclose(history[name], value, rtol=1e-5)
+    assert history["loss"] == history["nll"]
+
+
+def test_evaluate_with_weights_is_that_of_stock_keras():
+    stock, model = twins()
+    for kwargs in ({}, {"sample_weight": WEIGHTS}):
+        for batch_size in (2, 9):
+            arguments = {"batch_size": batch_size, "verbose": 0, "return_dict": True}
+            expected = stock.evaluate(X, Y, **kwargs, **arguments)
+            logs = model.evaluate(X, Y, **kwargs, **arguments)
+            for name, value in expected.items():
+                np.testing.assert_allclose(logs[name], value, rtol=1e-5)
+            assert logs["predictive_nll"] == pytest.approx(logs["nll"], rel=1e-5)
+
+
+def test_on_batch_calls_are_those_of_stock_keras():
+    stock, model = twins()
+    arguments = {"sample_weight": WEIGHTS, "return_dict": True}
+    assert model.test_on_batch(X, Y, **arguments)["loss"] == pytest.approx(
+        stock.test_on_batch(X, Y, **arguments)["loss"], rel=1e-5
+    )
+    model.train_on_batch(X, Y, WEIGHTS)
+    stock.train_on_batch(X, Y, WEIGHTS)
+    model.train_on_batch(X, Y, class_weight={0: 1.0, 1: 0.0, 2: 5.0})
+    stock.train_on_batch(X, Y, class_weight={0: 1.0, 1: 0.0, 2: 5.0})
+    for value, wanted in zip(
+        model.primary.get_weights(), stock.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(value, wanted, atol=1e-6)
+
+
+def test_gradient_accumulation_is_that_of_larger_batches():
+    results = []
+    for batch_size, steps in ((8, None), (4, 2)):
+        keras.utils.set_random_seed(1)
+        model = bhn_tf.BayesianHypernet(networks.plain())
+        optimizer = keras.optimizers.Adam(gradient_accumulation_steps=steps)
+        model.compile(optimizer, jit_compile=False)
+        model.fit(*networks.data(16), batch_size=batch_size, shuffle=False, verbose=0)
+        results.append(networks.weights_of(model.primary))
+    for value, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(value, wanted, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return networks.compiled(networks.bayesian(num_examples=9))
+
+
+@pytest.fixture(scope="module")
+def regression():
+    model = bhn_tf.BayesianHypernet(
+        keras.Sequential(
+            [
+                keras.Input((networks.NUM_FEATURES,)),
+                bhn_tf.layers.WeightNormDense(1),
+            ]
+        ),
+        "mean_field",
+        "gaussian",
+        num_examples=9,
+    )
+    return networks.compiled(model)
+
+
+def loss(model, y):
+    return model.evaluate(X, y, seed=1, verbose=0, return_dict=True)["loss"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        Y[:, None],
+        Y.astype("float32"),
+        Y.astype("float64")[:, None],
+        Y.astype("uint8"),
+        keras.utils.to_categorical(Y, 3),
+        keras.utils.to_categorical(Y, 3).astype("int32"),
+    ],
+    ids=lambda y: f"{y.dtype}{y.shape}",
+)
+def test_codings_of_classes_are_equal(model, y):
+    assert loss(model, y) == pytest.approx(loss(model, Y), rel=1e-6)
+
+
+def test_shapes_of_targets_are_equal(regression):
+    y = X[:, 0]
+    assert loss(regression, y[:, None]) == pytest.approx(loss(regression, y), rel=1e-6)
+    assert loss(regression, Y) == pytest.approx(loss(regression, Y * 1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.where(np.arange(9) == 7, -1, Y),
+        np.where(np.arange(9) == 7, 3, Y),
+        np.where(np.arange(9) == 7, 0.5, Y),
+        np.where(np.arange(9) == 7, np.nan, Y),
+        np.where(np.arange(9) == 7, np.inf, Y),
+        keras.utils.to_categorical(Y, 4),
+        np.ones((9, 3), "float32"),
+        np.stack([Y, Y], axis=1),
+    ],
+    ids=["-1", "C", "half", "nan", "inf", "C + 1 columns", "sum 3", "two columns"],
+)
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_labels_without_a_meaning_are_refused(y, as_dataset):
+    model = bhn_tf.BayesianHypernet(networks.plain())
+    # XLA drops assertions, so the check must not be one of the step's.
+    model.compile(jit_compile=True)
+    before = networks.weights_of(model)
+    args = (batches(X, y),) if as_dataset else (X, y)
+    with pytest.raises(ValueError, match="[Ll]abels"):
+        model.fit(*args, verbose=0)
+    with pytest.raises(ValueError, match="[Ll]abels"):
+        model.evaluate(*args, verbose=0)
+    for value, old in zip(networks.weights_of(model), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+@pytest.mark.parametrize("y", [X[:, :2], X[:, 0] * np.nan], ids=["[B, 2]", "nan"])
+def test_targets_without_a_meaning_are_refused(regression, y):
+    for call in (regression.fit, regression.evaluate, regression.train_on_batch):
+        with pytest.raises(ValueError):
+            call(X, y)
+
+
+@pytest.mark.parametrize(
+    "args", [(X,), (batches(X),), (X[:, :, None], None)], ids=["array", "(x,)", "None"]
+)
+def test_missing_labels_are_asked_for(args):
+    model = bhn_tf.BayesianHypernet(networks.plain())
+    model.compile("sgd", run_eagerly=True)
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="labels"):
+            call(*args, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "weights", [WEIGHTS[:8], WEIGHTS * np.nan, np.ones((9, 3))], ids=str
+)
+def test_weights_without_a_meaning_are_refused(model, weights):
+    before = networks.weights_of(model)
+    with pytest.raises(ValueError, match="weight"):
+        model.fit(X, Y, sample_weight=weights, verbose=0)
+    for value, old in zip(networks.weights_of(model), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+def test_training_sees_the_bad_row_of_an_array_or_a_dataset():
+    x = np.where(np.arange(9)[:, None] == 5, np.nan, X)
+    model = networks.compiled(networks.bayesian(num_examples=9))
+    before = networks.weights_of(model)
+    with pytest.raises(ValueError, match="row 5"):
+        model.fit(x, Y, verbose=0)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(batches(x, Y), verbose=0)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X, Y, validation_data=(x, Y), verbose=0)
+    with pytest.raises(ValueError, match="NaN"):
+        model.train_on_batch(x, Y)
+    for value, old in zip(networks.weights_of(model), before, strict=True):
+        np.testing.assert_array_equal(value, old)

@@ -1,0 +1,203 @@
+"""N, the number of training examples: learned from every kind of data, or given."""
+
+import math
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import networks
+
+
+class Batches(keras.utils.PyDataset):
+    """Rows in batches of 4, the last one smaller."""
+
+    def __init__(self, num_rows, num_batches="all"):
+        super().__init__()
+        self.x, self.y = networks.data(num_rows)
+        self._num_batches = num_batches
+
+    @property
+    def num_batches(self):
+        if self._num_batches == "all":
+            return math.ceil(len(self.x) / 4)
+        return self._num_batches
+
+    def __getitem__(self, index):
+        start = 4 * (index % math.ceil(len(self.x) / 4))
+        return self.x[start : start + 4], self.y[start : start + 4]
+
+
+def rows(num_rows):
+    return tf.data.Dataset.from_tensor_slices(networks.data(num_rows))
+
+
+def without_zeros(num_rows):
+    return rows(num_rows).filter(lambda x, y: y > 0)
+
+
+def positive(num_rows):
+    return int((networks.data(num_rows)[1] > 0).sum())
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = networks.bayesian(hypernet="mean_field")
+    model.compile("sgd", run_eagerly=True)
+    return model
+
+
+@pytest.mark.parametrize(
+    ["make", "expected"],
+    [
+        (lambda: rows(13).batch(5), 13),
+        (lambda: rows(13).batch(5, drop_remainder=True), 10),
+        (lambda: rows(13).shuffle(13).batch(5).prefetch(1), 13),
+        (lambda: without_zeros(21).batch(5), positive(21)),
+        (lambda: without_zeros(21).batch(5, drop_remainder=True), 10),
+        (lambda: rows(12).batch(4).map(lambda x, y: (x, y, tf.ones_like(y))), 12),
+        (lambda: Batches(13), 13),
+    ],
+    ids=[
+        "batched",
+        "without the remainder",
+        "shuffled",
+        "filtered",
+        "filtered without the remainder",
+        "weighted",
+        "PyDataset",
+    ],
+)
+def test_counted_in_batches(model, make, expected):
+    model.fit(make(), verbose=0)
+    assert model.num_examples == expected
+    assert float(model._nll.count) == expected  # What the epoch has really seen.
+
+
+def test_counted_in_arrays(model):
+    x, y = networks.data(13)
+    model.fit(x, y, verbose=0)
+    assert model.num_examples == 13
+    model.fit(x, y, validation_split=0.2, verbose=0)
+    assert model.num_examples == 10
+    model.fit(tf.constant(x[:7]), tf.constant(y[:7]), verbose=0)
+    assert model.num_examples == 7
+    model.fit(x, y, validation_data=(x[:2], y[:2]), verbose=0)
+    assert model.num_examples == 13
+
+
+@pytest.mark.parametrize("num_rows", [5, 7, 10, 33])
+@pytest.mark.parametrize("split", [0.1, 0.25, 1 / 3, 0.5])
+def test_validation_split_is_that_of_keras(model, num_rows, split):
+    x, y = networks.data(num_rows)
+    model.fit(x, y, validation_split=split, verbose=0)
+    # The trackers hold the validation rows, which are the others.
+    assert model.num_examples == num_rows - float(model._nll.count)
+
+
+def test_a_pass_over_the_data_is_announced(model, capsys):
+    model.fit(without_zeros(13).batch(5), verbose=2)
+    assert "one pass" in capsys.readouterr().out
+    model.fit(rows(13).batch(5, drop_remainder=True), verbose=2)
+    assert "one pass" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rows(13).batch(5).repeat(),
+        lambda: Batches(13, num_batches=None),
+        lambda: (networks.data(4) for _ in range(8)),
+    ],
+    ids=["Dataset", "PyDataset", "generator"],
+)
+def test_what_cannot_be_counted_is_asked_for(make):
+    model = networks.bayesian(hypernet="mean_field")
+    model.compile("sgd", run_eagerly=True)
+    before = networks.weights_of(model)
+    with pytest.raises(ValueError, match="num_examples"):
+        model.fit(make(), steps_per_epoch=3, verbose=0)
+    for value, old in zip(networks.weights_of(model), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+    given = networks.bayesian(hypernet="mean_field", num_examples=100)
+    given.compile("sgd", run_eagerly=True)
+    given.fit(make(), steps_per_epoch=3, verbose=0)
+    assert given.num_examples == 100 and int(given.optimizer.iterations) == 3
+
+
+def test_given_number_stays_and_disagreement_is_told():
+    x, y = networks.data(13)
+    model = networks.bayesian(hypernet="mean_field", num_examples=100)
+    model.compile("sgd", run_eagerly=True)
+    with pytest.warns(UserWarning, match="`num_examples` is 100, .* 13 examples"):
+        model.fit(x, y, verbose=0)
+    assert model.num_examples == 100
+    model.num_examples = 13
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(x, y, verbose=0)
+        model.fit(rows(9).batch(3), verbose=0)
+    assert model.num_examples == 13
+
+
+def test_set_number_holds_for_later_fits(model):
+    """What was learned is learned anew; what was set is kept."""
+    x, y = networks.data(13)
+    own = networks.bayesian(hypernet="mean_field")
+    own.compile("sgd", run_eagerly=True)
+    own.fit(x, y, verbose=0)
+    own.num_examples = 9
+    own.fit(x[:9], y[:9], verbose=0)
+    with pytest.warns(UserWarning, match="`num_examples` is 9"):
+        own.fit(x, y, verbose=0)
+    assert own.num_examples == 9
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "10", float("nan")])
+def test_what_is_no_number_of_examples_is_refused(value):
+    with pytest.raises(ValueError, match="num_examples"):
+        networks.bayesian(num_examples=value)
+    model = networks.bayesian()
+    with pytest.raises(ValueError, match="num_examples"):
+        model.num_examples = value
+    assert model.num_examples is None
+
+
+def test_needed_before_the_first_fit():
+    x, y = networks.data(8)
+    model = networks.bayesian(hypernet="mean_field")
+    model.compile("sgd", run_eagerly=True)
+    for call in (model.train_on_batch, model.test_on_batch, model.evaluate):
+        with pytest.raises(ValueError, match="model.num_examples"):
+            call(x, y)
+    model.num_examples = 8
+    assert model.train_on_batch(x, y, return_dict=True)["loss"] > 0
+    assert model.evaluate(x, y, verbose=0, return_dict=True)["loss"] > 0
+
+
+def test_changes_without_a_new_trace():
+    traces = []
+
+    class Traced(keras.layers.Layer):
+        def call(self, inputs):
+            traces.append(1)
+            return inputs
+
+    primary = networks.sequential()
+    primary = keras.Sequential([primary.inputs[0], *primary.layers, Traced()])
+    model = networks.compiled(networks.bayesian(primary, "mean_field"))
+    x, y = networks.data(12)
+    model.fit(x, y, batch_size=4, epochs=2, validation_data=(x, y), verbose=0)
+    traces.clear()
+    for num_rows in (9, 11, 12):
+        model.fit(
+            x[:num_rows],
+            y[:num_rows],
+            batch_size=4,
+            validation_data=(x, y),
+            verbose=0,
+        )
+        model.kl_weight = 1 / num_rows
+    assert not traces

@@ -1,0 +1,122 @@
+"""Small networks and data that the tests of the models share."""
+
+import keras
+import numpy as np
+
+import bhn_tf
+from bhn_tf.layers import WeightNormDense
+
+NUM_FEATURES = 4
+NUM_CLASSES = 3
+
+
+def data(num_rows=65, seed=0):
+    """Rows of noise, and classes that depend on them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, NUM_FEATURES)).astype("float32")
+    return x, np.argmax(x[:, :NUM_CLASSES], axis=1)
+
+
+def sequential(**kwargs):
+    return keras.Sequential(
+        [
+            keras.Input((NUM_FEATURES,)),
+            WeightNormDense(5, activation="relu", **kwargs),
+            WeightNormDense(NUM_CLASSES, **kwargs),
+        ]
+    )
+
+
+def functional(**kwargs):
+    inputs = keras.Input((NUM_FEATURES,))
+    hidden = WeightNormDense(5, activation="relu", **kwargs)(inputs)
+    return keras.Model(inputs, WeightNormDense(NUM_CLASSES, **kwargs)(hidden))
+
+
+def nested(**kwargs):
+    inner = keras.Sequential(
+        [keras.Input((NUM_FEATURES,)), WeightNormDense(5, activation="relu", **kwargs)]
+    )
+    inputs = keras.Input((NUM_FEATURES,))
+    return keras.Model(inputs, WeightNormDense(NUM_CLASSES, **kwargs)(inner(inputs)))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Subclassed(keras.Model):
+    """A model whose `call` nobody but its author knows."""
+
+    def __init__(self, layer_kwargs=None, **kwargs):
+        super().__init__(**kwargs)
+        self.layer_kwargs = layer_kwargs or {}
+        self.hidden = WeightNormDense(5, activation="relu", **self.layer_kwargs)
+        self.logits = WeightNormDense(NUM_CLASSES, **self.layer_kwargs)
+
+    def build(self, input_shape):
+        self.hidden.build(input_shape)
+        self.logits.build((None, 5))
+
+    def call(self, inputs):
+        return self.logits(self.hidden(inputs))
+
+    def get_config(self):
+        return {**super().get_config(), "layer_kwargs": self.layer_kwargs}
+
+
+def subclassed(**kwargs):
+    model = Subclassed(kwargs)
+    model.build((None, NUM_FEATURES))
+    return model
+
+
+def twice(**kwargs):
+    """One layer used two times: its share of D counts once."""
+    shared = WeightNormDense(5, activation="relu", **kwargs)
+    inputs = keras.Input((NUM_FEATURES,))
+    hidden = shared(keras.layers.Dense(5, use_bias=False)(inputs))
+    return keras.Model(inputs, WeightNormDense(NUM_CLASSES, **kwargs)(shared(hidden)))
+
+
+#: All kinds of networks with D = 8.
+PRIMARIES = {
+    "sequential": sequential,
+    "functional": functional,
+    "nested": nested,
+    "subclassed": subclassed,
+    "twice": twice,
+}
+
+
+def plain():
+    """A network without anything random, D = 0."""
+    return keras.Sequential(
+        [
+            keras.Input((NUM_FEATURES,)),
+            keras.layers.Dense(5, activation="relu"),
+            keras.layers.Dense(NUM_CLASSES),
+        ]
+    )
+
+
+def realnvp(**kwargs):
+    return bhn_tf.hypernets.RealNVP(num_layers=2, hidden_units=(8,), **kwargs)
+
+
+def bayesian(primary=None, hypernet=None, likelihood=None, **kwargs):
+    """A Bayesian model with D = 8."""
+    return bhn_tf.BayesianHypernet(
+        sequential() if primary is None else primary,
+        realnvp() if hypernet is None else hypernet,
+        # A subclassed network does not say what it ends with.
+        likelihood or bhn_tf.likelihoods.Categorical(from_logits=True),
+        **kwargs,
+    )
+
+
+def compiled(model, optimizer="adam", **kwargs):
+    """The model, compiled for steps that cost the tests little time."""
+    model.compile(optimizer, **{"jit_compile": False, **kwargs})
+    return model
+
+
+def weights_of(model):
+    return [keras.ops.convert_to_numpy(variable) for variable in model.weights]

