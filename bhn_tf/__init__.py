@@ -7,23 +7,27 @@ check_environment()
 from bhn_tf import (  # noqa: E402
     baselines,
     callbacks,
+    data,
     hypernets,
     layers,
     likelihoods,
     metrics,
+    plots,
     uncertainty,
 )
 from bhn_tf.models import BayesianHypernet  # noqa: E402
 from bhn_tf.version import __version__  # noqa: E402
 
 __all__ = [
-    "baselines",
-    "callbacks",
     "BayesianHypernet",
     "__version__",
+    "baselines",
+    "callbacks",
+    "data",
     "hypernets",
     "layers",
     "likelihoods",
     "metrics",
+    "plots",
     "uncertainty",
 ]

@@ -232,19 +232,24 @@ def _result_of(metric, labels, probabilities) -> float:
 
 
 def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
-    means = {
-        _METHOD_NAMES[method]: sets["test"]["mean"]
-        for method, sets in uncertainties.items()
-    }
-    pictures = {"reliability.png": plots.reliability_diagram(labels, means)}
-    curves = {}
+    means, curves = {}, {}
     for method, sets in uncertainties.items():
-        scores = {name: values[_SCORE] for name, values in sets.items()}
-        pictures[f"entropy_{method}.png"] = plots.score_histograms(scores, _SCORE)
-        errors = sets["test"]["mean"].argmax(axis=-1) != labels
-        curve = metrics.risk_coverage(scores["test"], errors)
-        curves[_METHOD_NAMES[method]] = (curve.coverage, curve.risk)
-    pictures["risk_coverage.png"] = plots.risk_coverage_curve(curves)
+        name = _METHOD_NAMES[method]
+        means[name] = sets["test"]["mean"]
+        errors = means[name].argmax(axis=-1) != labels
+        curve = metrics.risk_coverage(sets["test"][_SCORE], errors)
+        curves[name] = (curve.coverage, curve.risk)
+    pictures = {
+        "reliability.png": plots.reliability_diagram(labels, means),
+        "risk_coverage.png": plots.risk_coverage_curve(curves),
+        "entropy.png": plots.score_panels(
+            {
+                _METHOD_NAMES[method]: {name: s[_SCORE] for name, s in sets.items()}
+                for method, sets in uncertainties.items()
+            },
+            _SCORE,
+        ),
+    }
     for name, figure in pictures.items():
         plots.save(figure, folder.path / name)
 
@@ -277,7 +282,7 @@ def _where_to_look(folder: RunFolder) -> str:
         f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test images from "
         "others (0.5 is chance, 1 perfect).\n"
         f"Results, pictures and the trained model are in {folder.path}/:\n"
-        "  results.json, reliability.png, entropy_*.png, risk_coverage.png, "
+        "  results.json, reliability.png, entropy.png, risk_coverage.png, "
         "model.keras, saved_model/1\n"
         "Try next:\n"
         "  python -m trainers.classification --hypernet=iaf --output_dir=runs/iaf\n"

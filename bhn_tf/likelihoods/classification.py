@@ -4,7 +4,12 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import uncertainty
-from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
+from bhn_tf.likelihoods.likelihood import (
+    Likelihood,
+    at_least_float32,
+    match_targets,
+    require_rank,
+)
 
 
 class _FromActivation(Likelihood):
@@ -108,7 +113,7 @@ class Categorical(_FromActivation):
         raw = at_least_float32(raw)
         log_probs = tf.nn.log_softmax(raw) if self.from_logits else _log(raw)
         y = tf.convert_to_tensor(y)
-        if _is_one_hot(y.shape, raw.shape):
+        if _is_one_hot(y, raw.shape):
             log_prob = tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
         else:
             log_prob = tf.gather(
@@ -134,7 +139,7 @@ class Categorical(_FromActivation):
         return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
 
     def valid_labels(self, y, raw_shape):
-        if _is_one_hot(y.shape, raw_shape):
+        if _is_one_hot(y, raw_shape):
             y = tf.cast(y, tf.float32)
             sums = tf.reduce_sum(y, axis=-1)
             return tf.reduce_all(y >= 0) & tf.reduce_all(tf.abs(sums - 1) < 1e-3)
@@ -153,8 +158,9 @@ class Categorical(_FromActivation):
         )
 
 
-def _is_one_hot(y_shape, raw_shape) -> bool:
-    return len(y_shape) == len(raw_shape) and y_shape[-1] == raw_shape[-1] != 1
+def _is_one_hot(y, raw_shape) -> bool:
+    require_rank(y)
+    return len(y.shape) == len(raw_shape) and y.shape[-1] == raw_shape[-1] != 1
 
 
 def _class_numbers(y, raw_shape):

@@ -119,6 +119,7 @@ def match_targets(y, shape, dtype) -> tf.Tensor:
             compare every row with every other.
     """
     y, shape = tf.cast(y, dtype), tf.TensorShape(shape)
+    require_rank(y)
     if y.shape.rank == shape.rank - 1 and shape[-1] == 1:
         y = y[..., None]
     if not y.shape.is_compatible_with(shape):
@@ -127,3 +128,12 @@ def match_targets(y, shape, dtype) -> tf.Tensor:
             "one target for each output."
         )
     return y
+
+
+def require_rank(y) -> None:
+    """Raises `ValueError` for labels of unknown rank: their coding cannot be told."""
+    if y.shape.rank is None:
+        raise ValueError(
+            "The number of axes of the labels is not known. Set it in the data set "
+            "with `tf.ensure_shape`."
+        )

@@ -150,7 +150,10 @@ class BoundedModel(PredictiveModel):
         return config
 
     def _complexity(self, kl):
-        return self._kl_weight.value * kl / tf.cast(self._num_examples, tf.float32)
+        # Without random values (D = 0) the KL is zero, and N may be unknown.
+        return tf.math.divide_no_nan(
+            self._kl_weight.value * kl, tf.cast(self._num_examples, tf.float32)
+        )
 
     def _track_draws(self, kl, rows):
         self._kl.update_state(tf.fill([rows], kl))

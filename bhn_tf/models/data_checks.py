@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.models.num_examples import num_rows
+
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"
 
@@ -114,6 +116,18 @@ def refuse_empty(dataset) -> None:
         raise ValueError(
             "The data set yields no batch: it is empty, or a filter removed all of it."
         )
+
+
+def batch_spec(x, y=None, sample_weight=None):
+    """Returns what says dtype and shape of a batch's `(x, y, sample_weight)`.
+
+    The leaves are arrays or specs; `None` where the data do not say, as a generator.
+    """
+    if isinstance(x, tf.data.Dataset):
+        return keras.utils.unpack_x_y_sample_weight(x.element_spec)
+    if isinstance(x, keras.utils.PyDataset):
+        return keras.utils.unpack_x_y_sample_weight(x[0])
+    return None if num_rows(x) is None else (x, y, sample_weight)
 
 
 class CheckedPyDataset(keras.utils.PyDataset):

@@ -7,7 +7,7 @@ import inspect
 import keras
 import tensorflow as tf
 
-from bhn_tf.models.data_checks import readable_data_errors
+from bhn_tf.models.data_checks import batch_spec, readable_data_errors
 
 
 class Fitting:
@@ -16,6 +16,10 @@ class Fitting:
     Each builds what is not built yet, refuses data that would train on silently, makes
     the draws it needs, and leaves the loop itself to Keras.
     """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._ranks = {}
 
     def _learn_num_examples(self, x, validation_split, verbose):
         """Learns N from the training data, where it matters."""
@@ -37,6 +41,12 @@ class Fitting:
             arguments["validation_data"] = self._checked_validation_data(
                 arguments["validation_data"]
             )
+        self._keep_ranks(
+            "train_function",
+            arguments["x"],
+            arguments["y"],
+            arguments["sample_weight"],
+        )
         with readable_data_errors():
             self._learn_num_examples(
                 arguments["x"], arguments["validation_split"], arguments["verbose"]
@@ -81,6 +91,7 @@ class Fitting:
         if not kwargs.get("_use_cached_eval_dataset"):
             self._build_from_data(x)
             x = self._checked(x, y, sample_weight)
+        self._keep_ranks("test_function", x, y, sample_weight)
         with self._evaluation(num_samples, seed), readable_data_errors():
             return super().evaluate(
                 x=x,
@@ -99,6 +110,7 @@ class Fitting:
         self._assert_compile_called("train_on_batch")
         self._build_from_data(x)
         self._checked(x, y, sample_weight)
+        self._keep_ranks("train_function", x, y, sample_weight)
         self._build_optimizer()
         return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
 
@@ -116,6 +128,7 @@ class Fitting:
         self._assert_compile_called("test_on_batch")
         self._build_from_data(x)
         self._checked(x, y, sample_weight)
+        self._keep_ranks("test_function", x, y, sample_weight)
         with self._evaluation(num_samples, seed):
             return super().test_on_batch(x, y, sample_weight, return_dict)
 
@@ -130,6 +143,17 @@ class Fitting:
             self._evaluating = False
         if float(self._nll.count) == 0:
             raise ValueError("The data yielded no row, so there is nothing to report.")
+
+    def _keep_ranks(self, function_name, *data):
+        """Forgets the compiled function of a step whose data change their ranks.
+
+        TensorFlow would relax its trace to labels of unknown rank, among which nobody
+        can tell class numbers from one-hot rows.
+        """
+        ranks = _ranks(*data)
+        if self._ranks.get(function_name, ranks) != ranks:
+            setattr(self, function_name, None)
+        self._ranks[function_name] = ranks
 
     def _build_optimizer(self):
         # A step that creates the optimizer's variables would be traced twice.
@@ -157,3 +181,9 @@ class Fitting:
         with self._own_scope():
             self._build_from_data(x)
             metrics.build(y, self._mean_like(y))
+
+
+def _ranks(x, y, sample_weight) -> list:
+    """Numbers of axes of what is in a batch; empty where the data do not say."""
+    leaves = keras.tree.flatten(batch_spec(x, y, sample_weight))
+    return [len(leaf.shape) for leaf in leaves if hasattr(leaf, "shape")]

@@ -13,6 +13,7 @@ from bhn_tf import likelihoods
 from bhn_tf.arguments import check_count
 from bhn_tf.models.data_checks import (
     CheckedPyDataset,
+    batch_spec,
     check_arrays,
     checked_dataset,
     checked_generator,
@@ -217,15 +218,12 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
 
 def _input_spec(x):
     """The structure of symbolic inputs for data, or `None` where they do not say."""
-    if isinstance(x, tf.data.Dataset):
-        x = keras.utils.unpack_x_y_sample_weight(x.element_spec)[0]
-    elif isinstance(x, keras.utils.PyDataset):
-        x = keras.utils.unpack_x_y_sample_weight(x[0])[0]
-    elif num_rows(x) is None:
+    spec = batch_spec(x)
+    if spec is None:
         return None
     return keras.tree.map_structure(
         lambda leaf: keras.KerasTensor(
             (None, *leaf.shape[1:]), keras.backend.standardize_dtype(leaf.dtype)
         ),
-        x,
+        spec[0],
     )

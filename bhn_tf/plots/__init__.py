@@ -1,0 +1,22 @@
+"""Figures of uncertainty, readable at the width of a paper's column.
+
+Each function returns a matplotlib `Figure`, or draws on the `ax` that it is given.
+Nothing goes through `pyplot` and no global setting is changed, so that figures can be
+made in threads, on servers and in notebooks (where `%matplotlib inline` shows them).
+`save` writes them to files.
+"""
+
+from bhn_tf.plots.regression import regression_bands
+from bhn_tf.plots.reliability import reliability_diagram
+from bhn_tf.plots.risk_coverage import risk_coverage_curve
+from bhn_tf.plots.scores import score_histograms, score_panels
+from bhn_tf.plots.style import save
+
+__all__ = [
+    "regression_bands",
+    "reliability_diagram",
+    "risk_coverage_curve",
+    "save",
+    "score_histograms",
+    "score_panels",
+]

@@ -1,0 +1,27 @@
+"""Checks of what is to be drawn."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or not len(array) or length not in (None, len(array)):
+        wanted = "at least one" if length is None else str(length)
+        raise ValueError(
+            f"{name} must have the shape [rows] or [rows, 1] with {wanted} rows; "
+            f"received shape {list(array.shape)}."
+        )
+    return array
+
+
+def require_entries(entries: Mapping, name: str) -> None:
+    if not isinstance(entries, Mapping) or not entries:
+        raise ValueError(
+            f"`{name}` must be a dictionary from name to values with at least one "
+            f"entry, such as {{'model': ...}}; received {type(entries).__name__}."
+        )

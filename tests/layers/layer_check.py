@@ -1,0 +1,237 @@
+"""What holds for every weight-normalised layer, checked by one call."""
+
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.layers.weight_norm import GENERATED
+
+#: Initialisers with seeds, so that a layer and its twin draw the same weights.
+SEEDED = {
+    "kernel_initializer": keras.initializers.GlorotUniform(seed=1),
+    "bias_initializer": keras.initializers.RandomNormal(seed=2),
+}
+
+# Relative precision of the outputs; half precision rounds inputs, kernel and product.
+POLICIES = {
+    "float32": 1e-5,
+    "float64": 1e-5,
+    "float16": 1e-2,
+    "mixed_float16": 1e-2,
+    "mixed_bfloat16": 5e-2,
+}
+
+
+def check_layer(layer_class, arguments, input_shape):
+    """Checks a layer with some constructor arguments against its Keras twin.
+
+    Args:
+        layer_class: A layer `WeightNorm...` of `bhn_tf.layers`.
+        arguments: Constructor arguments that the Keras layer has as well.
+        input_shape: Shape of a batch of inputs, rows first.
+    """
+    arguments = {**SEEDED, **arguments}
+    inputs = np.random.default_rng(0).normal(size=input_shape).astype("float32")
+    _check_equals_its_twin(layer_class, arguments, inputs)
+    _check_scales_multiply_directions(layer_class, arguments, inputs)
+    for random in GENERATED:
+        _check_generated_values(layer_class, {**arguments, "random": random}, inputs)
+        _check_stays_handed_over({**arguments, "random": random}, layer_class, inputs)
+    for policy, precision in POLICIES.items():
+        _check_dtype_policy(layer_class, arguments, inputs, policy, precision)
+    for policy in ("float32", "float16", "mixed_float16"):
+        for vanishing in (0.0, 1e-6):
+            _check_vanishing_kernels(layer_class, arguments, inputs, policy, vanishing)
+    _check_config(layer_class, arguments, inputs)
+    _check_refuses_integers(layer_class, arguments, inputs)
+
+
+def twin_of(layer_class, arguments, inputs):
+    """The built Keras layer with these arguments."""
+    twin = getattr(keras.layers, layer_class.__name__.removeprefix("WeightNorm"))
+    return _built(twin, arguments, inputs)
+
+
+def _built(layer_class, arguments, inputs):
+    layer = layer_class(**arguments)
+    layer.build(inputs.shape)
+    return layer
+
+
+def _values_of(layer):
+    """Arrays of the weights by name: kernel, bias, scale."""
+    return {weight.name: weight.numpy() for weight in layer.weights}
+
+
+def _normalized(kernel, scale):
+    kernel = np.asarray(kernel, "float64")
+    axes = tuple(range(kernel.ndim - 1))
+    return scale * kernel / np.sqrt(np.sum(kernel**2, axis=axes))
+
+
+def _assert_close(results, expected, precision):
+    expected = np.asarray(expected, "float64")
+    size = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(
+        np.asarray(results).astype("float64"), expected, rtol=0, atol=precision * size
+    )
+
+
+def _check_equals_its_twin(layer_class, arguments, inputs):
+    twin = twin_of(layer_class, arguments, inputs)
+    expected = twin(inputs)
+    for random in GENERATED:
+        layer = _built(layer_class, {**arguments, "random": random}, inputs)
+        _assert_close(layer(inputs), expected, 1e-6)
+        assert layer.compute_output_shape(inputs.shape) == expected.shape
+        np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
+        symbolic = layer(keras.Input(inputs.shape[1:]))
+        assert symbolic.shape == (None, *expected.shape[1:])
+
+
+def _check_scales_multiply_directions(layer_class, arguments, inputs):
+    """`w_j = g_j v_j / ||v_j||`, whatever g and v are."""
+    layer = _built(layer_class, arguments, inputs)
+    twin = twin_of(layer_class, arguments, inputs)
+    rng = np.random.default_rng(3)
+    scale = np.linspace(-1.0, 2.0, layer.scale.shape[0]).astype("float32")
+    kernel = rng.normal(size=twin.kernel.shape).astype("float32")
+    layer.scale.assign(scale)
+    layer.kernel.assign(kernel)
+    twin.kernel.assign(_normalized(kernel, scale).astype("float32"))
+    _assert_close(layer(inputs), twin(inputs), 1e-5)
+
+
+def _check_generated_values(layer_class, arguments, inputs):
+    """A generated value is used as if the layer's own variable held it."""
+    layer = _built(layer_class, arguments, inputs)
+    own_outputs = layer(inputs).numpy()
+    variables = layer.generated_weights
+    names = [variable.name for variable in variables]
+    expected_names = {
+        "none": [],
+        "scale": ["scale"],
+        "scale_and_bias": ["scale", "bias"],
+        "kernel": ["kernel"],
+        "kernel_and_bias": ["kernel", "bias"],
+    }[layer.random]
+    assert names == [n for n in expected_names if n != "bias" or layer.use_bias]
+    assert layer.num_random == sum(np.prod(v.shape, dtype=int) for v in variables)
+
+    rng = np.random.default_rng(4)
+    rows = len(inputs)
+    draws = [rng.normal(size=(rows, *v.shape)).astype("float32") for v in variables]
+
+    def under(values):
+        values = {
+            id(v): tf.constant(draw) for v, draw in zip(variables, values, strict=True)
+        }
+        with generated_values(values):
+            return layer(inputs).numpy()
+
+    def holding(values):
+        other = _built(layer_class, arguments, inputs)
+        for weight, draw in zip(other.generated_weights, values, strict=True):
+            weight.assign(draw)
+        return other(inputs).numpy()
+
+    for row in range(rows):
+        values = [draw[row] for draw in draws]
+        np.testing.assert_allclose(under(values), holding(values), rtol=1e-6, atol=1e-6)
+    if variables and layer.supports_scales_per_row:
+        each = np.stack([under([draw[row] for draw in draws])[row] for row in range(rows)])
+        np.testing.assert_allclose(under(draws), each, rtol=1e-5, atol=1e-5)
+        repeated = [np.stack([draw[0]] * rows) for draw in draws]
+        one_set = under([draw[0] for draw in draws])
+        np.testing.assert_allclose(under(repeated), one_set, rtol=1e-6, atol=1e-6)
+    assert layer.supports_scales_per_row == (not layer.random.startswith("kernel"))
+    np.testing.assert_array_equal(layer(inputs), own_outputs)
+
+
+def _check_stays_handed_over(arguments, layer_class, inputs):
+    """No toggling of `trainable` trains a generated weight behind the hypernet."""
+    layer = layer_class(**arguments)
+    inner = keras.Sequential([keras.Input(inputs.shape[1:]), layer])
+    outer = keras.Sequential([keras.Input(inputs.shape[1:]), inner])
+    all_ids = {id(weight) for weight in layer.weights}
+    assert {id(weight) for weight in outer.trainable_variables} == all_ids
+    layer.hand_over()
+    own = all_ids - {id(weight) for weight in layer.generated_weights}
+    for owner in (layer, inner, outer):
+        for trainable in (True, False, True):
+            owner.trainable = trainable
+            expected = own if trainable else set()
+            assert {id(w) for w in owner.trainable_variables} == expected
+        assert {id(w) for w in outer.trainable_variables} == own
+        assert {id(w) for w in layer.trainable_weights} == own
+
+
+def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
+    expected = _built(layer_class, arguments, inputs)
+    layer = _built(layer_class, {**arguments, "dtype": policy}, inputs)
+    for weight, other in zip(layer.weights, expected.weights, strict=True):
+        weight.assign(other)
+    assert {weight.dtype for weight in layer.weights} == {layer.variable_dtype}
+    outputs = layer(inputs)
+    assert outputs.dtype.name == layer.compute_dtype
+    _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
+    value = tf.cast(expected.scale, "float32") * tf.ones([len(inputs), 1])
+    with generated_values({id(layer.scale): value}):
+        outputs = layer(inputs)
+    assert outputs.dtype.name == layer.compute_dtype
+    _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
+
+
+def _check_vanishing_kernels(layer_class, arguments, inputs, policy, size):
+    """Directions of (almost) no length: all of them, or that of one output."""
+    for outputs in (slice(None), slice(0, 1)):
+        layer = _built(
+            layer_class,
+            {**arguments, "dtype": policy, "scale_initializer": "ones"},
+            inputs,
+        )
+        kernel = layer.kernel.numpy()
+        kernel[..., outputs] = size
+        layer.kernel.assign(kernel)
+        optimizer = keras.optimizers.SGD(1e-3)
+        for _ in range(10):
+            with tf.GradientTape() as tape:
+                results = layer(inputs)
+                loss = tf.reduce_mean(tf.square(tf.cast(results, "float32") - 1.0))
+            gradients = tape.gradient(loss, layer.trainable_variables)
+            for tensor in (results, *gradients):
+                assert np.isfinite(tf.cast(tensor, "float32")).all()
+            optimizer.apply(gradients, layer.trainable_variables)
+        assert np.isfinite(tf.cast(layer(inputs), "float32")).all()
+        assert not np.array_equal(layer.kernel.numpy(), kernel)
+
+
+def _check_config(layer_class, arguments, inputs):
+    arguments = {
+        **arguments,
+        "random": "scale_and_bias",
+        "scale_initializer": keras.initializers.RandomNormal(mean=1.0, seed=5),
+        "name": "layer",
+    }
+    layer = _built(layer_class, arguments, inputs)
+    config = json.loads(json.dumps(layer.get_config()))
+    assert set(arguments) <= set(config)
+    clone = layer_class.from_config(config)
+    assert json.loads(json.dumps(clone.get_config())) == config
+    clone.build(inputs.shape)
+    assert not {id(w) for w in clone.weights} & {id(w) for w in layer.weights}
+    np.testing.assert_array_equal(clone(inputs), layer(inputs))
+
+
+def _check_refuses_integers(layer_class, arguments, inputs):
+    layer = _built(layer_class, arguments, inputs)
+    for dtype in ("uint8", "int32", "bool"):
+        try:
+            layer(np.ones(inputs.shape, dtype))
+        except TypeError as error:
+            assert "cast them first" in str(error) and dtype in str(error)
+        else:
+            raise AssertionError(f"{dtype} was taken as it is")

@@ -1,0 +1,475 @@
+"""Densities, draws and weights of the hypernets."""
+
+import copy
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf import hypernets
+from bhn_tf.hypernets import IAF, MeanField, RealNVP
+from tests.flows.weights import randomize
+
+MAKE = {
+    "mean_field": lambda **kwargs: MeanField(**kwargs),
+    "realnvp": lambda **kwargs: RealNVP(3, (8,), **kwargs),
+    "iaf": lambda **kwargs: IAF(3, (8,), **kwargs),
+}
+FLOWS = {"realnvp": RealNVP, "iaf": IAF}
+every_hypernet = pytest.mark.parametrize("name", MAKE)
+every_flow = pytest.mark.parametrize("name", FLOWS)
+
+
+def built(hypernet, size, stddev=0.0):
+    hypernet.build((None, size))
+    randomize(hypernet, stddev)
+    return hypernet
+
+
+def log_normal(values, loc=0.0, scale=1.0):
+    """The log-density of independent normals, by hand, summed over the last axis."""
+    values = (np.asarray(values, "float64") - loc) / scale
+    return np.sum(-0.5 * values**2 - np.log(scale) - 0.5 * np.log(2 * np.pi), axis=-1)
+
+
+# -- the density -------------------------------------------------------------------
+
+
+@every_hypernet
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+def test_density_of_a_draw_is_that_of_the_distribution(name, size):
+    hypernet = built(MAKE[name](), size, 0.3)
+    values, log_prob = hypernet.sample_and_log_prob(6, seed=1)
+    assert values.shape == (6, size) and log_prob.shape == (6,)
+    assert values.dtype == log_prob.dtype == tf.float32
+    # A numpy copy, or TFP would take the noise from its cache.
+    expected = hypernet.distribution.log_prob(values.numpy())
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-3)
+
+
+@every_hypernet
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_density_follows_from_the_change_of_variables(name, size):
+    hypernet = built(MAKE[name](), size, 0.3)
+    noise = tf.random.stateless_normal([5, size], [3, 4])
+    with tf.GradientTape() as tape:
+        tape.watch(noise)
+        values, log_prob = hypernet.transform(noise)
+    jacobian = tape.batch_jacobian(values, noise).numpy().astype("float64")
+    expected = log_normal(noise) - np.linalg.slogdet(jacobian).logabsdet
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [lambda: RealNVP(2, (16,)), lambda: IAF(2, (16,))])
+def test_1024_values(make):
+    hypernet = built(make(), 1024, 0.05)
+    values, log_prob = hypernet.sample_and_log_prob(2, seed=1)
+    log_prob_of = tf.function(lambda values: hypernet.distribution.log_prob(values))
+    assert np.isfinite(values).all()
+    np.testing.assert_allclose(log_prob, log_prob_of(values.numpy()), rtol=1e-5)
+
+
+@every_hypernet
+@pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3)])
+def test_density_is_one_number_for_each_draw(name, leading):
+    hypernet = built(MAKE[name](), 4, 0.3)
+    distribution = hypernet.distribution
+    assert distribution.event_shape == (4,) and distribution.batch_shape == ()
+    values, log_prob = hypernet.transform(tf.random.stateless_normal([*leading, 4], [1, 2]))
+    assert values.shape == (*leading, 4)
+    assert log_prob.shape == distribution.log_prob(values.numpy()).shape == leading
+
+
+def test_density_integrates_to_one():
+    hypernet = built(RealNVP(3, (8,), initial_stddev=0.5), 2, 0.3)
+    axis = np.linspace(-12.0, 12.0, 601, dtype="float32")
+    points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mass = np.exp(hypernet.distribution.log_prob(points)).sum() * (axis[1] - axis[0]) ** 2
+    np.testing.assert_allclose(mass, 1.0, atol=1e-3)
+
+
+def identity(hypernet, size):
+    """A flow of the given size whose steps before the affine map do nothing."""
+    hypernet.build((None, size))
+    for step in hypernet.flow_steps:
+        if hasattr(step, "conditioner"):
+            step.conditioner.dense_layers[-1].scale.assign(
+                tf.zeros_like(step.conditioner.dense_layers[-1].scale)
+            )
+    return hypernet
+
+
+@every_hypernet
+def test_identity_flow_is_a_gaussian(name):
+    hypernet = identity(MAKE[name](initial_mean=0.7, initial_stddev=0.2), 64)
+    values, log_prob = hypernet.sample_and_log_prob(8, seed=1)
+    np.testing.assert_allclose(log_prob, log_normal(values, 0.7, 0.2), atol=1e-3)
+
+
+@every_hypernet
+def test_kl_of_an_identity_flow_is_that_of_gaussians(name):
+    mean, stddev, size, num_samples = 0.7, 0.2, 16, 20_000
+    hypernet = identity(MAKE[name](initial_mean=mean, initial_stddev=stddev), size)
+    values, log_prob = hypernet.sample_and_log_prob(num_samples, seed=1)
+    differences = log_prob - log_normal(values)
+    kl = size * (0.5 * (mean**2 + stddev**2 - 1) - np.log(stddev))
+    standard_error = np.std(differences) / np.sqrt(num_samples)
+    assert 0 < standard_error < 0.05
+    assert abs(np.mean(differences) - kl) < 3 * standard_error
+
+
+# -- what the flows do to the noise ------------------------------------------------
+
+
+@every_flow
+@pytest.mark.parametrize("size", [2, 3, 5, 64])
+def test_every_entry_is_transformed(name, size):
+    hypernet = FLOWS[name](2, (8,))
+    hypernet.build((None, size))
+    noise = tf.random.stateless_normal([1, size], [1, 2])
+    fresh = hypernet(noise)
+    for step in hypernet.flow_steps:
+        randomize(step, 0.3)
+    assert (np.abs(hypernet(noise) - fresh) > 1e-5).all()
+
+
+@every_hypernet
+@pytest.mark.parametrize("mean", [0.0, 1.5, [1.0, -2.0, 0.5]])
+def test_center_is_the_mean_at_the_start(name, mean):
+    hypernet = built(MAKE[name](initial_mean=mean), 3)
+    center = hypernet.center()
+    assert center.shape == (3,)
+    np.testing.assert_array_equal(center, np.broadcast_to(mean, 3).astype("float32"))
+    np.testing.assert_array_equal(center, hypernet.center())
+
+
+@every_hypernet
+def test_draws_start_close_to_the_given_gaussian(name):
+    hypernet = built(MAKE[name](initial_mean=1.0, initial_stddev=0.1), 8)
+    values, _ = hypernet.sample_and_log_prob(5000, seed=1)
+    np.testing.assert_allclose(np.mean(values, axis=0), 1.0, atol=0.01)
+    np.testing.assert_allclose(np.std(values, axis=0), 0.1, rtol=0.1)
+
+
+@every_flow
+def test_draws_are_no_linear_map_of_the_noise(name):
+    hypernet = built(MAKE[name](), 4, 0.3)
+    noise = tf.random.stateless_normal([8, 4], [1, 2])
+    asymmetry = hypernet(noise) + hypernet(-noise) - 2 * hypernet.center()
+    assert np.abs(asymmetry).max() > 1e-3
+
+
+@every_flow
+def test_entries_become_dependent(name):
+    hypernet = built(MAKE[name](), 4, 0.3)
+    correlations = np.corrcoef(hypernet.sample_and_log_prob(5000, seed=1)[0].numpy().T)
+    assert np.abs(correlations[np.triu_indices(4, 1)]).max() > 0.1
+
+
+# -- draws -------------------------------------------------------------------------
+
+
+@every_hypernet
+def test_same_seed_same_draws(name):
+    hypernet = built(MAKE[name](), 3, 0.3)
+    traced = tf.function(lambda: hypernet.sample_and_log_prob(4, seed=5))
+    first, _ = hypernet.sample_and_log_prob(4, seed=5)
+    np.testing.assert_array_equal(first, hypernet.sample_and_log_prob(4, seed=5)[0])
+    np.testing.assert_allclose(first, traced()[0], rtol=1e-5)
+    assert not np.allclose(first, hypernet.sample_and_log_prob(4, seed=6)[0])
+    assert len(np.unique(first)) == 12
+
+
+@every_hypernet
+@pytest.mark.parametrize("decorate", [lambda f: f, tf.function])
+def test_without_a_seed_every_call_differs(name, decorate):
+    hypernet = built(MAKE[name](), 3)
+    draw = decorate(lambda: hypernet.sample_and_log_prob(4)[0])
+    assert not np.allclose(draw(), draw())
+
+
+def test_number_of_draws_can_be_a_tensor():
+    hypernet = built(RealNVP(2, (8,)), 3)
+    draw = tf.function(lambda number: hypernet.sample_and_log_prob(number, seed=1))
+    for number in (1, 7):
+        values, log_prob = draw(tf.constant(number))
+        assert values.shape == (number, 3) and log_prob.shape == (number,)
+
+
+def operations_of_a_draw(make, size):
+    hypernet = make()
+    hypernet.build((None, size))
+    draw = tf.function(lambda: hypernet.sample_and_log_prob(2, seed=1))
+    return draw.get_concrete_function().graph.get_operations()
+
+
+@every_flow
+def test_a_draw_costs_one_pass_whatever_its_size(name):
+    num_layers, units = 3, 20
+    sizes = {}
+    for size in (32, 1024):
+        operations = operations_of_a_draw(
+            lambda: FLOWS[name](num_layers, (units,)), size
+        )
+        types = [operation.type for operation in operations]
+        assert not {"While", "StatelessWhile", "PartitionedCall"} & set(types)
+        products = [op.outputs[0].shape[-1] for op in operations if op.type == "MatMul"]
+        # One evaluation of each conditioner: into the hidden layer and out of it.
+        assert products.count(units) == num_layers
+        assert len(products) == 2 * num_layers
+        sizes[size] = len(types)
+    assert sizes[32] == sizes[1024]
+
+
+# -- weights -----------------------------------------------------------------------
+
+
+@every_flow
+def test_each_layer_has_weights_of_its_own(name):
+    counts = []
+    for num_layers in (0, 1, 2, 4):
+        hypernet = FLOWS[name](num_layers, (8,))
+        hypernet.build((None, 6))
+        counts.append(hypernet.count_params())
+    of_one_layer = counts[1] - counts[0]
+    assert of_one_layer > 0
+    assert counts == [counts[0] + count * of_one_layer for count in (0, 1, 2, 4)]
+    directions = [w.numpy() for w in hypernet.weights if "dense_0/direction" in w.path]
+    assert len(directions) == 4
+    for one, other in zip(directions, directions[1:], strict=False):
+        assert not np.array_equal(one, other)
+
+
+@every_hypernet
+def test_gradient_reaches_each_weight(name):
+    hypernet = built(MAKE[name](), 5, 0.1)
+    with tf.GradientTape() as tape:
+        values, log_prob = hypernet.sample_and_log_prob(16, seed=1)
+        loss = tf.reduce_mean(log_prob) + tf.reduce_mean(tf.square(values - 1.0))
+    assert len(hypernet.trainable_variables) == len(hypernet.weights)
+    gradients = tape.gradient(loss, hypernet.trainable_variables)
+    for weight, gradient in zip(hypernet.trainable_variables, gradients, strict=True):
+        assert gradient is not None and np.abs(gradient).max() > 0, weight.path
+
+
+@every_flow
+def test_one_value_leaves_nothing_to_condition_on(name):
+    hypernet = built(FLOWS[name](4, (8,)), 1)
+    assert hypernet.count_params() == 2
+    assert hypernet.sample_and_log_prob(3, seed=1)[0].shape == (3, 1)
+
+
+@pytest.fixture
+def global_policy(request):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy(before)
+
+
+@every_hypernet
+@pytest.mark.parametrize(
+    "global_policy",
+    ["float32", "float64", "float16", "mixed_float16", "mixed_bfloat16"],
+    indirect=True,
+)
+def test_float32_under_every_dtype_policy(name, global_policy):
+    hypernet = built(MAKE[name](), 5, 0.3)
+    assert {weight.dtype for weight in hypernet.weights} == {"float32"}
+    values, log_prob = hypernet.sample_and_log_prob(4, seed=1)
+    assert values.dtype == log_prob.dtype == tf.float32
+    again, log_prob_again = hypernet.transform(
+        tf.cast(hypernet.distribution.bijector.inverse(values.numpy()), tf.float32)
+    )
+    np.testing.assert_allclose(again, values, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(log_prob_again, log_prob, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("realnvp", 512),
+        ("iaf", 19),
+        pytest.param("realnvp", 19, marks=pytest.mark.slow),
+        pytest.param("iaf", 512, marks=pytest.mark.slow),
+    ],
+)
+def test_deep_flows_stay_finite(name, size):
+    keras.utils.set_random_seed(0)
+    hypernet = FLOWS[name](16, (16,))
+    hypernet.build((None, size))
+    optimizer = keras.optimizers.Adam(1e-2)
+    optimizer.build(hypernet.trainable_variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            values, log_prob = hypernet.sample_and_log_prob(2)
+            # A steep, curved target, far from where the flow starts.
+            bends = values[:, 1:] - tf.square(values[:, :-1])
+            energy = tf.reduce_sum(50.0 * tf.square(bends), axis=1)
+            loss = tf.reduce_mean(log_prob + energy + tf.reduce_sum(values**2, axis=1))
+        gradients = tape.gradient(loss, hypernet.trainable_variables)
+        optimizer.apply(gradients, hypernet.trainable_variables)
+        return loss
+
+    losses = np.array([step() for _ in range(200)])
+    assert np.isfinite(losses).all()
+    assert np.mean(losses[-50:]) < np.mean(losses[:50])
+    for weight in hypernet.weights:
+        assert np.isfinite(weight.numpy()).all(), weight.path
+    noise = tf.random.stateless_normal([4, size], [1, 2])
+    for scale in (1.0, 1e3):
+        for result in hypernet.transform(scale * noise):
+            assert np.isfinite(result).all()
+
+
+# -- configuration -----------------------------------------------------------------
+
+CONFIGURED = {
+    "mean_field": lambda: MeanField(initial_stddev=0.3, initial_mean=0.5, name="q"),
+    "realnvp": lambda: RealNVP(
+        num_layers=2,
+        hidden_units=(7, 6),
+        initial_stddev=0.3,
+        initial_mean=np.array([1.0, 2.0, 3.0, 4.0]),
+        max_log_scale=1.5,
+        permutation_seed=9,
+        name="q",
+    ),
+    "iaf": lambda: IAF(
+        num_layers=2,
+        hidden_units=[7],
+        initial_stddev=0.3,
+        initial_mean=(1.0, 2.0, 3.0, 4.0),
+        max_log_scale=1.5,
+        permutation_seed=9,
+        name="q",
+    ),
+}
+
+
+def assert_weights_fit(hypernet, other):
+    """`other` has weights of its own, and with those of `hypernet` its draws."""
+    if not other.built:
+        other.build((None, 4))
+    mine = {id(weight) for weight in hypernet.weights}
+    assert not mine & {id(weight) for weight in other.weights}
+    other.set_weights([weight.numpy() for weight in hypernet.weights])
+    for expected, result in zip(
+        hypernet.sample_and_log_prob(3, seed=1),
+        other.sample_and_log_prob(3, seed=1),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(result, expected)
+
+
+@every_hypernet
+def test_config_survives_json(name):
+    hypernet = built(CONFIGURED[name](), 4, 0.3)
+    config = json.loads(json.dumps(hypernet.get_config()))
+    clone = type(hypernet).from_config(config)
+    assert clone.get_config() == hypernet.get_config()
+    assert_weights_fit(hypernet, clone)
+
+
+@every_hypernet
+def test_deserializes_by_its_registered_name(name):
+    hypernet = built(CONFIGURED[name](), 4, 0.3)
+    clone = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(hypernet)
+    )
+    assert type(clone) is type(hypernet)
+    assert_weights_fit(hypernet, clone)
+
+
+@every_hypernet
+def test_copies_after_use_share_nothing(name):
+    hypernet = built(MAKE[name](), 4, 0.3)
+    for seed in range(3):
+        hypernet.sample_and_log_prob(2, seed=seed)
+    duplicate = copy.deepcopy(hypernet)
+    assert_weights_fit(hypernet, duplicate)
+    before = hypernet.center().numpy()
+    duplicate.affine.mean.assign(tf.ones([4]))
+    np.testing.assert_array_equal(hypernet.center(), before)
+
+
+@every_hypernet
+def test_weights_survive_a_file(name, tmp_path):
+    inputs = keras.Input((4,))
+    hypernet = CONFIGURED[name]()
+    model = keras.Model(inputs, hypernet(inputs))
+    randomize(hypernet, 0.3)
+    model.save(tmp_path / "flow.keras")
+    loaded = keras.saving.load_model(tmp_path / "flow.keras")
+    noise = tf.random.stateless_normal([3, 4], [1, 2])
+    np.testing.assert_array_equal(loaded(noise), model(noise))
+
+
+def test_permutations_follow_the_seed():
+    orders = []
+    for seed in (1, 1, 2):
+        hypernet = built(RealNVP(2, (8,), permutation_seed=seed), 64)
+        orders.append(hypernet.flow_steps[1].permutation.tolist())
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_get_knows_the_names_and_hands_instances_on():
+    for name, kind in (("mean_field", MeanField), *FLOWS.items()):
+        assert type(hypernets.get(name)) is kind
+    flow = RealNVP(2)
+    assert hypernets.get(flow) is flow
+
+
+# -- errors that teach -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identifier", ["glow", None, 3, keras.layers.Dense(1)])
+def test_unknown_hypernets_are_refused(identifier):
+    with pytest.raises(ValueError, match=r"mean_field.*RealNVP\(num_layers=4\)"):
+        hypernets.get(identifier)
+
+
+@every_hypernet
+@pytest.mark.parametrize("stddev", [0.0, -1.0, float("nan"), float("inf")])
+def test_spread_has_to_be_a_positive_number(name, stddev):
+    with pytest.raises(ValueError, match="`initial_stddev` to be a positive"):
+        MAKE[name](initial_stddev=stddev)
+
+
+@every_flow
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"num_layers": -1},
+        {"hidden_units": (0,)},
+        {"max_log_scale": 0.0},
+        {"max_log_scale": float("nan")},
+    ],
+)
+def test_sizes_have_to_make_sense(name, argument):
+    with pytest.raises(ValueError, match=f"`{next(iter(argument))}`"):
+        FLOWS[name](**argument)
+
+
+@every_hypernet
+def test_means_have_to_fit(name):
+    with pytest.raises(ValueError, match="has 3 entries.* D = 4"):
+        MAKE[name](initial_mean=[1.0, 2.0, 3.0]).build((None, 4))
+
+
+@every_hypernet
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda hypernet: hypernet.sample_and_log_prob(1),
+        lambda hypernet: hypernet.distribution,
+        lambda hypernet: hypernet.center(),
+    ],
+)
+def test_without_weights_it_says_what_to_do(name, use):
+    with pytest.raises(ValueError, match=r"no weights yet.*build\(\(None, event_size"):
+        use(MAKE[name]())
