@@ -1,4 +1,4 @@
-"""Binaries that reproduce the paper's experiments: flags in, a folder of results out."""
+"""Binaries that reproduce the paper's experiments: flags in, results out."""
 
 import logging
 import os

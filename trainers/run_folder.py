@@ -57,8 +57,8 @@ class RunFolder:
         if self._config.overwrite or not self._config.resume:
             if not self._config.overwrite:
                 raise UsageProblem(
-                    f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
-                    "delete it, or another --output_dir."
+                    f"--noresume: {self.path} holds an earlier run. Give --overwrite "
+                    "to delete it, or another --output_dir."
                 )
             shutil.rmtree(self.path)
             return

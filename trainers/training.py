@@ -1,5 +1,6 @@
 """Training that shows progress, resumes after a kill and repeats exactly."""
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -46,22 +47,25 @@ def shuffled_epochs(
 class _Progress(keras.callbacks.Callback):
     """One bar over the epochs, a log line and now and then a checkpoint an epoch."""
 
+    _SHOWN = ("loss", "accuracy", "kl")
+
     def __init__(self, folder: RunFolder, method: str, first_epoch: int, epochs: int):
         super().__init__()
         self._folder, self._method, self._epochs = folder, method, epochs
+        self._first_epoch = first_epoch
         self._logged = [
             entry
             for entry in folder.read_epochs(method)
             if entry["epoch"] <= first_epoch
         ]
-        self._bar = keras.utils.Progbar(epochs, stateful_metrics=None, unit_name="epoch")
-        self._first_epoch = first_epoch
+        self._bar = keras.utils.Progbar(
+            epochs, stateful_metrics=self._SHOWN, unit_name="epoch"
+        )
         self._last_checkpoint = time.monotonic()
 
     def on_train_begin(self, logs=None):
-        print(f"{self._method}:", flush=True)
-        if self._first_epoch:
-            print(f"resuming after {self._first_epoch} epochs")
+        after = f", after {self._first_epoch} epochs" if self._first_epoch else ""
+        print(f"Training {self._method}{after}", flush=True)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._started = time.monotonic()
@@ -77,11 +81,15 @@ class _Progress(keras.callbacks.Callback):
             self._folder.save_checkpoint(self._method, done, self.model)
             self._folder.log_epochs(self._method, self._logged)
             self._last_checkpoint = time.monotonic()
-        shown = ("loss", "accuracy", "kl")
-        self._bar.values = {}
-        self._bar.update(
-            done, [(name, logs[name]) for name in shown if name in logs], finalize=is_last
-        )
+        self._show(done, {name: logs[name] for name in self._SHOWN if name in logs})
+
+    def _show(self, done, values):
+        if sys.stdout.isatty():
+            self._bar.update(done, list(values.items()))
+        elif done == self._epochs or done % max(self._epochs // 10, 1) == 0:
+            # A log file gets some lines instead of a bar that redraws itself.
+            text = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+            print(f"  epoch {done}/{self._epochs}  {text}", flush=True)
 
 
 def train(

@@ -28,6 +28,19 @@ class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
     ```
     """
 
+    def _product(self, inputs, kernel):
+        if self.padding != "causal":
+            return super()._product(inputs, kernel)
+        # As in Keras, whose `convolution_op` knows no causal padding.
+        return keras.ops.conv(
+            keras.ops.pad(inputs, self._compute_causal_padding()),
+            kernel,
+            strides=list(self.strides),
+            padding="valid",
+            dilation_rate=self.dilation_rate,
+            data_format=self.data_format,
+        )
+
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormConv2D(_WeightNormConv, keras.layers.Conv2D):

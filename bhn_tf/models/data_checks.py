@@ -107,11 +107,13 @@ def checked_dataset(dataset, valid_labels, label_advice) -> tf.data.Dataset:
 
 
 def refuse_empty(dataset) -> None:
-    """Raises `ValueError` for a `tf.data.Dataset` without a single batch."""
-    cardinality = int(dataset.cardinality())
-    is_empty = cardinality == 0
-    if cardinality == tf.data.UNKNOWN_CARDINALITY:
+    """Raises `ValueError` for a data set, of `tf.data` or Keras, without a batch."""
+    if isinstance(dataset, keras.utils.PyDataset):
+        is_empty = dataset.num_batches == 0
+    elif dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY:
         is_empty = next(iter(dataset.take(1)), None) is None
+    else:
+        is_empty = dataset.cardinality() == 0
     if is_empty:
         raise ValueError(
             "The data set yields no batch: it is empty, or a filter removed all of it."
@@ -126,6 +128,7 @@ def batch_spec(x, y=None, sample_weight=None):
     if isinstance(x, tf.data.Dataset):
         return keras.utils.unpack_x_y_sample_weight(x.element_spec)
     if isinstance(x, keras.utils.PyDataset):
+        refuse_empty(x)
         return keras.utils.unpack_x_y_sample_weight(x[0])
     return None if num_rows(x) is None else (x, y, sample_weight)
 

@@ -5,9 +5,9 @@ import functools
 import inspect
 
 import keras
-import tensorflow as tf
 
 from bhn_tf.models.data_checks import batch_spec, readable_data_errors
+from bhn_tf.models.num_examples import num_rows
 
 
 class Fitting:
@@ -30,8 +30,8 @@ class Fitting:
         bound.apply_defaults()
         arguments = {**bound.arguments}
         del arguments["self"]
-        # A data set has an order of its own; Keras warns where it is told to shuffle.
-        arguments["shuffle"] &= not isinstance(arguments["x"], tf.data.Dataset)
+        # What has an order of its own: Keras warns where it is told to shuffle it.
+        arguments["shuffle"] &= _can_be_shuffled(arguments["x"])
         self._assert_compile_called("fit")
         self._build_from_data(arguments["x"])
         arguments["x"] = self._checked(
@@ -181,6 +181,13 @@ class Fitting:
         with self._own_scope():
             self._build_from_data(x)
             metrics.build(y, self._mean_like(y))
+
+
+def _can_be_shuffled(x) -> bool:
+    """Whether Keras can take the rows or batches in any order."""
+    if isinstance(x, keras.utils.PyDataset):
+        return x.num_batches is not None
+    return num_rows(x) is not None
 
 
 def _ranks(x, y, sample_weight) -> list:

@@ -206,7 +206,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     def _refuse_no_rows(self, x):
         if num_rows(x) is not None:
             check_arrays(x, None, None, self._check_labels, allow_nan_inputs=True)
-        elif isinstance(x, tf.data.Dataset):
+        elif isinstance(x, tf.data.Dataset | keras.utils.PyDataset):
             refuse_empty(x)
 
     def _mean_like(self, y):

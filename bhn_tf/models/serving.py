@@ -45,7 +45,8 @@ class Serving:
         check_count("num_samples", num_samples, minimum=1)
         if not self.built:
             raise ValueError(
-                "The model has no weights to export: call `build(input_shape)` or `fit`."
+                "The model has no weights to export: call `build(input_shape)` or "
+                "`fit` first."
             )
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ class Serving:
     def _signatures(self, num_samples: int) -> dict:
         inputs = tf.TensorSpec(*self._serving_input(), name="inputs")
 
-        @tf.function(input_signature=[inputs])
+        @tf.function(input_signature=[inputs], autograph=False)
         def serving_default(inputs):
             draws, _ = self._draw(num_samples, _fresh_seed())
             return self.likelihood.summarize(self._raws(inputs, draws))
@@ -70,14 +71,15 @@ class Serving:
                 inputs,
                 tf.TensorSpec([], tf.int32, name="num_samples"),
                 tf.TensorSpec([], tf.int32, name="seed"),
-            ]
+            ],
+            autograph=False,
         )
         def sample(inputs, num_samples, seed):
             draws, _ = self._draw(num_samples, tf.stack([seed, 0]))
             means = self.likelihood.mean(self._raws(inputs, draws))
             return {"samples": tf.experimental.numpy.moveaxis(means, 0, 1)}
 
-        @tf.function(input_signature=[inputs])
+        @tf.function(input_signature=[inputs], autograph=False)
         def deterministic(inputs):
             draws, _ = self._draw(0, None)
             return {"mean": self.likelihood.mean(self._raws(inputs, draws)[0])}

@@ -1,0 +1,47 @@
+"""`import bhn_tf` says in one sentence what is missing and what mends it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def import_with(code: str, **environment) -> str:
+    process = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport bhn_tf"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode != 0
+    return process.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("tf_keras", "pip install tf_keras"),
+        ("tensorflow_probability", "pip install 'tensorflow-probability[tf]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_command_that_brings_it(module, command):
+    message = import_with(f"import sys; sys.modules[{module!r}] = None")
+    assert message.startswith("ImportError: bhn_tf needs " + module)
+    assert message.endswith(command)
+
+
+def test_another_backend_is_refused():
+    # The backend's package is not needed to be told that it is the wrong one.
+    code = "import keras; keras.backend.backend = lambda: 'jax'"
+    message = import_with(code)
+    assert "KERAS_BACKEND=tensorflow" in message
+
+
+def test_keras_2_is_refused():
+    message = import_with("", TF_USE_LEGACY_KERAS="1")
+    assert "TF_USE_LEGACY_KERAS=0" in message

