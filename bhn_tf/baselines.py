@@ -176,9 +176,7 @@ class MCDropout(_Baseline):
         if training:
             return self(x, training=True)
         masks = {
-            id(layer): tf.where(
-                draw < 0, -1, tf.random.experimental.stateless_fold_in(draw, index)
-            )
+            id(layer): tf.where(draw < 0, -1, _folded_seed(draw, index))
             for index, layer in enumerate(self._dropout_layers())
         }
         with generated_values(masks):
@@ -195,6 +193,12 @@ _DRAWABLE = {
     keras.layers.SpatialDropout2D: layers.MonteCarloSpatialDropout2D,
     keras.layers.SpatialDropout3D: layers.MonteCarloSpatialDropout3D,
 }
+
+
+def _folded_seed(seed, index):
+    """A seed of its own for each layer; never negative, which stands for no noise."""
+    folded = tf.random.experimental.stateless_fold_in(seed, index)
+    return tf.bitwise.bitwise_and(folded, tf.int32.max)
 
 
 def _with_drawable_dropout(model):

@@ -24,7 +24,7 @@ class KLAnnealing(keras.callbacks.Callback):
         epochs: Number of epochs over which the weight moves.
 
     Raises:
-        ValueError: If a value makes no sense.
+        ValueError: If a value makes no sense, or the model has no KL to weigh.
 
     Example:
     ```python
@@ -51,6 +51,13 @@ class KLAnnealing(keras.callbacks.Callback):
         if self.start > self.end > 0:
             return float(self.start * (self.end / self.start) ** progress)
         return float(self.start + (self.end - self.start) * progress)
+
+    def on_train_begin(self, logs=None):
+        if not hasattr(self.model, "kl_weight"):
+            raise ValueError(
+                "`KLAnnealing` needs a model that is trained on the bound, such as "
+                f"`BayesianHypernet`; {type(self.model).__name__} has no KL."
+            )
 
     def on_epoch_begin(self, epoch, logs=None):
         self.model.kl_weight = self.weight(epoch)

@@ -44,4 +44,5 @@ def inverse_norm(vectors, axes, smoothing: float = 0.0) -> tf.Tensor:
     square = tf.reduce_sum(tf.square(vectors), axis=axes) + smoothing
     vanishes = square < smallest
     # The inner `where` keeps the infinite slope at zero out of the gradient.
-    return tf.where(vanishes, 1.0, tf.math.rsqrt(tf.where(vanishes, 1.0, square)))
+    one = tf.constant(1, square.dtype)
+    return tf.where(vanishes, one, tf.math.rsqrt(tf.where(vanishes, one, square)))

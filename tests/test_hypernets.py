@@ -77,7 +77,9 @@ def test_density_is_one_number_for_each_draw(name, leading):
     hypernet = built(MAKE[name](), 4, 0.3)
     distribution = hypernet.distribution
     assert distribution.event_shape == (4,) and distribution.batch_shape == ()
-    values, log_prob = hypernet.transform(tf.random.stateless_normal([*leading, 4], [1, 2]))
+    values, log_prob = hypernet.transform(
+        tf.random.stateless_normal([*leading, 4], [1, 2])
+    )
     assert values.shape == (*leading, 4)
     assert log_prob.shape == distribution.log_prob(values.numpy()).shape == leading
 
@@ -86,7 +88,9 @@ def test_density_integrates_to_one():
     hypernet = built(RealNVP(3, (8,), initial_stddev=0.5), 2, 0.3)
     axis = np.linspace(-12.0, 12.0, 601, dtype="float32")
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    mass = np.exp(hypernet.distribution.log_prob(points)).sum() * (axis[1] - axis[0]) ** 2
+    mass = (
+        np.exp(hypernet.distribution.log_prob(points)).sum() * (axis[1] - axis[0]) ** 2
+    )
     np.testing.assert_allclose(mass, 1.0, atol=1e-3)
 
 

@@ -16,18 +16,26 @@ def test_smoothing_adds_to_the_square():
     np.testing.assert_allclose(inverse_norm([[3.0]], [0], 7.0), [0.25], rtol=1e-6)
 
 
+@pytest.mark.parametrize("decorate", [lambda function: function, tf.function])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("size", [0.0, 1e-7, 1e-3, 1.0, 1e3])
-def test_value_and_gradient_are_finite(dtype, size):
+def test_value_and_gradient_are_finite(dtype, size, decorate):
+    @decorate
+    def value_and_gradient(vectors):
+        with tf.GradientTape() as tape:
+            tape.watch(vectors)
+            result = inverse_norm(vectors, [0])
+            # The direction, as a layer uses it.
+            direction = tf.cast(vectors, result.dtype) * result
+            loss = tf.reduce_sum(direction * tf.constant([[1], [2]], result.dtype))
+        return result, tape.gradient(loss, vectors)
+
     vectors = tf.constant([[size, 1.0], [size, 1.0]], dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(vectors)
-        result = inverse_norm(vectors, [0])
-        # The direction, as a layer uses it.
-        loss = tf.reduce_sum(tf.cast(vectors, result.dtype) * result * [[1.0], [2.0]])
+    result, gradient = value_and_gradient(vectors)
     assert result.dtype == (tf.float64 if dtype == "float64" else tf.float32)
     assert np.isfinite(result).all()
-    assert np.isfinite(tf.cast(tape.gradient(loss, vectors), tf.float32)).all()
+    assert gradient.dtype == dtype
+    assert np.isfinite(tf.cast(gradient, tf.float32)).all()
 
 
 def test_zero_vector_has_the_gradient_of_the_identity():

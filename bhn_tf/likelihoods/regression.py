@@ -109,9 +109,10 @@ class Gaussian(Likelihood, keras.layers.Layer):
         means, stddevs = self._mean_and_stddev(raws)
         stddevs = stddevs + tf.zeros_like(means)
         component = tfd.Normal(means, stddevs)
-        # Every quantile of a mixture lies between those of its components.
+        # Every quantile of a mixture lies between those of its components; where they
+        # agree it is one of them, which rounding must not move out of the bracket.
         widest = tfd.Normal(0.0, 1.0).quantile(0.5 + 0.5 * tf.cast(level, tf.float32))
-        reach = tf.cast(widest, means.dtype) * stddevs
+        reach = tf.cast(widest + 1.0, means.dtype) * stddevs
         low, high = (
             tf.reduce_min(means - reach, axis=0),
             tf.reduce_max(means + reach, axis=0),

@@ -141,7 +141,7 @@ class Fitting:
             yield
         finally:
             self._evaluating = False
-        if float(self._nll.count) == 0:
+        if keras.ops.convert_to_numpy(self._nll.count) == 0:
             raise ValueError("The data yielded no row, so there is nothing to report.")
 
     def _keep_ranks(self, function_name, *data):

@@ -126,9 +126,9 @@ class Training:
             # Gradients are summed over replicas: rows count once each, terms of the
             # whole model are divided among them.
             num_replicas = self.distribute_strategy.num_replicas_in_sync
-            shared = self._complexity(kl) + regularization
+            shared = tf.cast(self._complexity(kl), nll.dtype) + regularization
             loss = tf.reduce_sum(nll) / self._global_rows(rows, nll.dtype)
-            loss += tf.cast(shared, loss.dtype) / num_replicas
+            loss += shared / num_replicas
             scaled_loss = self.optimizer.scale_loss(loss * self._num_trained_networks)
         gradients = tape.gradient(scaled_loss, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)

@@ -33,25 +33,36 @@ def check_layer(layer_class, arguments, input_shape):
         arguments: Constructor arguments that the Keras layer has as well.
         input_shape: Shape of a batch of inputs, rows first.
     """
-    arguments = {**SEEDED, **arguments}
-    inputs = np.random.default_rng(0).normal(size=input_shape).astype("float32")
-    _check_equals_its_twin(layer_class, arguments, inputs)
-    _check_scales_multiply_directions(layer_class, arguments, inputs)
+    check_equals_keras(layer_class, arguments, input_shape)
+    arguments, inputs = {**SEEDED, **arguments}, _inputs(input_shape)
     for random in GENERATED:
         _check_generated_values(layer_class, {**arguments, "random": random}, inputs)
-        _check_stays_handed_over({**arguments, "random": random}, layer_class, inputs)
+        _check_stays_handed_over(layer_class, {**arguments, "random": random}, inputs)
     for policy, precision in POLICIES.items():
         _check_dtype_policy(layer_class, arguments, inputs, policy, precision)
     for policy in ("float32", "float16", "mixed_float16"):
         for vanishing in (0.0, 1e-6):
             _check_vanishing_kernels(layer_class, arguments, inputs, policy, vanishing)
+    _check_leaves_zero(layer_class, arguments, inputs)
     _check_config(layer_class, arguments, inputs)
     _check_refuses_integers(layer_class, arguments, inputs)
 
 
-def twin_of(layer_class, arguments, inputs):
+def check_equals_keras(layer_class, arguments, input_shape):
+    """The part of `check_layer` that compares outputs with those of the twin."""
+    arguments, inputs = {**SEEDED, **arguments}, _inputs(input_shape)
+    _check_equals_its_twin(layer_class, arguments, inputs)
+    _check_scales_multiply_directions(layer_class, arguments, inputs)
+
+
+def _inputs(shape):
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+def _twin_of(layer_class, arguments, inputs):
     """The built Keras layer with these arguments."""
     twin = getattr(keras.layers, layer_class.__name__.removeprefix("WeightNorm"))
+    arguments = {name: value for name, value in arguments.items() if name != "random"}
     return _built(twin, arguments, inputs)
 
 
@@ -81,21 +92,20 @@ def _assert_close(results, expected, precision):
 
 
 def _check_equals_its_twin(layer_class, arguments, inputs):
-    twin = twin_of(layer_class, arguments, inputs)
+    twin = _twin_of(layer_class, arguments, inputs)
+    layer = _built(layer_class, arguments, inputs)
     expected = twin(inputs)
-    for random in GENERATED:
-        layer = _built(layer_class, {**arguments, "random": random}, inputs)
-        _assert_close(layer(inputs), expected, 1e-6)
-        assert layer.compute_output_shape(inputs.shape) == expected.shape
-        np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
-        symbolic = layer(keras.Input(inputs.shape[1:]))
-        assert symbolic.shape == (None, *expected.shape[1:])
+    _assert_close(layer(inputs), expected, 1e-6)
+    np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
+    assert layer.compute_output_shape(inputs.shape) == expected.shape
+    symbolic = layer(keras.Input(inputs.shape[1:]))
+    assert symbolic.shape == (None, *expected.shape[1:])
 
 
 def _check_scales_multiply_directions(layer_class, arguments, inputs):
     """`w_j = g_j v_j / ||v_j||`, whatever g and v are."""
     layer = _built(layer_class, arguments, inputs)
-    twin = twin_of(layer_class, arguments, inputs)
+    twin = _twin_of(layer_class, arguments, inputs)
     rng = np.random.default_rng(3)
     scale = np.linspace(-1.0, 2.0, layer.scale.shape[0]).astype("float32")
     kernel = rng.normal(size=twin.kernel.shape).astype("float32")
@@ -109,6 +119,7 @@ def _check_generated_values(layer_class, arguments, inputs):
     """A generated value is used as if the layer's own variable held it."""
     layer = _built(layer_class, arguments, inputs)
     own_outputs = layer(inputs).numpy()
+    _assert_close(own_outputs, _twin_of(layer_class, arguments, inputs)(inputs), 1e-6)
     variables = layer.generated_weights
     names = [variable.name for variable in variables]
     expected_names = {
@@ -142,7 +153,9 @@ def _check_generated_values(layer_class, arguments, inputs):
         values = [draw[row] for draw in draws]
         np.testing.assert_allclose(under(values), holding(values), rtol=1e-6, atol=1e-6)
     if variables and layer.supports_scales_per_row:
-        each = np.stack([under([draw[row] for draw in draws])[row] for row in range(rows)])
+        each = np.stack(
+            [under([draw[row] for draw in draws])[row] for row in range(rows)]
+        )
         np.testing.assert_allclose(under(draws), each, rtol=1e-5, atol=1e-5)
         repeated = [np.stack([draw[0]] * rows) for draw in draws]
         one_set = under([draw[0] for draw in draws])
@@ -151,7 +164,7 @@ def _check_generated_values(layer_class, arguments, inputs):
     np.testing.assert_array_equal(layer(inputs), own_outputs)
 
 
-def _check_stays_handed_over(arguments, layer_class, inputs):
+def _check_stays_handed_over(layer_class, arguments, inputs):
     """No toggling of `trainable` trains a generated weight behind the hypernet."""
     layer = layer_class(**arguments)
     inner = keras.Sequential([keras.Input(inputs.shape[1:]), layer])
@@ -175,14 +188,17 @@ def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
     for weight, other in zip(layer.weights, expected.weights, strict=True):
         weight.assign(other)
     assert {weight.dtype for weight in layer.weights} == {layer.variable_dtype}
-    outputs = layer(inputs)
-    assert outputs.dtype.name == layer.compute_dtype
-    _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
     value = tf.cast(expected.scale, "float32") * tf.ones([len(inputs), 1])
-    with generated_values({id(layer.scale): value}):
-        outputs = layer(inputs)
-    assert outputs.dtype.name == layer.compute_dtype
-    _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
+
+    # In a graph, which is stricter about dtypes than eager execution.
+    @tf.function
+    def outputs_of(inputs):
+        with generated_values({id(layer.scale): value}):
+            return layer(inputs), layer(tf.cast(inputs, "float64"))
+
+    for outputs in (layer(inputs), *outputs_of(tf.constant(inputs))):
+        assert outputs.dtype.name == layer.compute_dtype
+        _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
 
 
 def _check_vanishing_kernels(layer_class, arguments, inputs, policy, size):
@@ -200,13 +216,25 @@ def _check_vanishing_kernels(layer_class, arguments, inputs, policy, size):
         for _ in range(10):
             with tf.GradientTape() as tape:
                 results = layer(inputs)
-                loss = tf.reduce_mean(tf.square(tf.cast(results, "float32") - 1.0))
+                loss = tf.reduce_mean(tf.square(tf.cast(results, "float32") - 2.0))
             gradients = tape.gradient(loss, layer.trainable_variables)
             for tensor in (results, *gradients):
                 assert np.isfinite(tf.cast(tensor, "float32")).all()
             optimizer.apply(gradients, layer.trainable_variables)
         assert np.isfinite(tf.cast(layer(inputs), "float32")).all()
-        assert not np.array_equal(layer.kernel.numpy(), kernel)
+
+
+def _check_leaves_zero(layer_class, arguments, inputs):
+    """At zero a direction learns as the twin's kernel does."""
+    arguments = {**arguments, "kernel_initializer": "zeros"}
+    twin = _twin_of(layer_class, arguments, inputs)
+    layer = _built(layer_class, {**arguments, "scale_initializer": "ones"}, inputs)
+    gradients = []
+    for each in (twin, layer):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(each(inputs) - 1.0))
+        gradients.append(tape.gradient(loss, each.kernel.value))
+    np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-5, atol=1e-5)
 
 
 def _check_config(layer_class, arguments, inputs):

@@ -1,0 +1,336 @@
+"""Checks under two replicas; as a script, runs those named and prints what failed.
+
+In a process of its own: a processor is divided before TensorFlow starts.
+"""
+
+import json
+import sys
+import traceback
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import bhn_tf
+from tests import networks
+
+CHECKS = {}
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def two_replicas():
+    return tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1"],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+def one_device():
+    return tf.distribute.get_strategy()
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys(), (found.keys(), expected.keys())
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            found[name], value, rtol=1e-5, atol=1e-6, err_msg=name
+        )
+
+
+def assert_identity(logs, num_examples, prefix=""):
+    share = np.multiply(logs[prefix + "kl_weight"], logs[prefix + "kl"]) / num_examples
+    np.testing.assert_allclose(
+        logs[prefix + "loss"], logs[prefix + "nll"] + share, rtol=1e-5
+    )
+
+
+def regularized():
+    layer = keras.layers.Dense(networks.NUM_CLASSES, kernel_regularizer="l2")
+    return keras.Sequential([keras.Input((networks.NUM_FEATURES,)), layer])
+
+
+def plain_model(strategy, primary=networks.plain):
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        model = bhn_tf.BayesianHypernet(primary())
+        model.compile(
+            keras.optimizers.Adam(0.05),
+            metrics=["accuracy", bhn_tf.metrics.BrierScore()],
+            weighted_metrics=["accuracy"],
+            jit_compile=False,
+        )
+    return model
+
+
+def noisy_model(strategy, **kwargs):
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        model = networks.bayesian(num_examples=13)
+        model.compile("adam", jit_compile=False, **kwargs)
+    return model
+
+
+def results_without_noise(strategy, batch_size, primary=networks.plain):
+    model = plain_model(strategy, primary)
+    x, y = networks.data(13)
+    weights = np.linspace(0, 2, 13).astype("float32")
+    arguments = {"batch_size": batch_size, "verbose": 0}
+    logs = model.fit(
+        x,
+        y,
+        sample_weight=weights,
+        epochs=2,
+        shuffle=False,
+        validation_data=(x[:5], y[:5]),
+        **arguments,
+    ).history
+    evaluated = model.evaluate(
+        x, y, sample_weight=weights, return_dict=True, **arguments
+    )
+    return {
+        **logs,
+        **{f"evaluated {name}": value for name, value in evaluated.items()},
+        **{f"weight {i}": w for i, w in enumerate(networks.weights_of(model.primary))},
+        "predicted": model.predict(x, **arguments),
+        "steps": int(model.optimizer.iterations),
+        "num_examples": model.num_examples,
+    }
+
+
+@check
+def equals_one_device_where_batches_do_not_divide():
+    found = results_without_noise(two_replicas(), 5)
+    assert_same(found, results_without_noise(one_device(), 5))
+    assert found["steps"] == 6 and found["num_examples"] == 13
+
+
+@check
+def equals_one_device_where_batches_are_smaller_than_replicas():
+    """Batches of one row, so that one of the replicas has none."""
+    found = results_without_noise(two_replicas(), 1)
+    assert_same(found, results_without_noise(one_device(), 1))
+    assert found["steps"] == 26
+
+
+@check
+def regularization_counts_once():
+    found = results_without_noise(two_replicas(), 4, regularized)
+    assert_same(found, results_without_noise(one_device(), 4, regularized))
+    assert found["regularization"][0] > 0
+
+
+@check
+def takes_data_sets():
+    def results(strategy):
+        model = plain_model(strategy)
+        rows = tf.data.Dataset.from_tensor_slices(networks.data(13))
+        logs = model.fit(
+            rows.batch(5), validation_data=rows.batch(3), verbose=0
+        ).history
+        return {**logs, "predicted": model.predict(rows.batch(5), verbose=0)}
+
+    assert_same(results(two_replicas()), results(one_device()))
+
+
+@check
+def on_batch_calls_equal_one_device():
+    def results(strategy):
+        model = plain_model(strategy)
+        x, y = networks.data(5)
+        logs = model.train_on_batch(x, y, return_dict=True)
+        tested = model.test_on_batch(x, y, return_dict=True)
+        return {**logs, **{f"tested {name}": v for name, v in tested.items()}}
+
+    found, expected = results(two_replicas()), results(one_device())
+    for name in ("loss", "nll", "tested loss", "tested predictive_nll"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+
+
+@check
+def identity_holds():
+    x, y = networks.data(13)
+    for arguments in ({"train_samples": 2}, {"per_example_noise": True}):
+        model = noisy_model(two_replicas(), **arguments)
+        # Batches of 5, 5 and 3; then 6, 6 and 1, which leaves a replica without rows.
+        for batch_size in (5, 6):
+            logs = model.fit(
+                x,
+                y,
+                batch_size=batch_size,
+                epochs=2,
+                validation_data=(x[:3], y[:3]),
+                verbose=0,
+            ).history
+            assert np.isfinite(list(logs.values())).all(), logs
+            assert_identity(logs, 13)
+            assert_identity(logs, 13, "val_")
+        assert all(np.isfinite(value).all() for value in networks.weights_of(model))
+
+
+@check
+def replicas_stay_equal():
+    strategy = two_replicas()
+    model = noisy_model(strategy)
+    model.fit(*networks.data(13), batch_size=5, verbose=0)
+    for variable in model.weights:
+        first, second = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(first.numpy(), second.numpy(), variable.path)
+
+
+@check
+def every_replica_has_its_own_noise():
+    strategy = two_replicas()
+    model = noisy_model(strategy)
+    x = tf.constant(networks.data(4)[0])
+
+    @tf.function
+    def outputs():
+        return strategy.run(lambda: model(x))
+
+    seen = []
+    for _ in range(2):
+        seen += strategy.experimental_local_results(outputs())
+    for i in range(4):
+        for j in range(i):
+            assert not np.allclose(seen[i], seen[j])
+
+
+@check
+def draws_of_a_seed_are_those_of_one_device():
+    x, y = networks.data(13)
+    two, one = noisy_model(two_replicas()), noisy_model(one_device())
+    two.fit(x, y, batch_size=5, verbose=0)
+    one.set_weights([keras.ops.convert_to_numpy(v) for v in two.weights])
+    arguments = {"batch_size": 5, "num_samples": 4, "seed": 3, "verbose": 0}
+    for call in ("predict", "predict_samples"):
+        np.testing.assert_allclose(
+            getattr(two, call)(x, **arguments),
+            getattr(one, call)(x, **arguments),
+            atol=1e-5,
+        )
+    found = two.predict_uncertainty(x, **arguments)
+    assert_same(found, one.predict_uncertainty(x, **arguments))
+    found = two.evaluate(x, y, return_dict=True, **arguments)
+    assert_same(found, one.evaluate(x, y, return_dict=True, **arguments))
+
+
+@check
+def one_seed_reproduces_a_run():
+    def logs():
+        model = noisy_model(two_replicas())
+        return model.fit(*networks.data(13), batch_size=5, verbose=0).history
+
+    assert_same(logs(), logs())
+
+
+@check
+def loads_on_one_device():
+    model = noisy_model(two_replicas(), metrics=["accuracy"])
+    x, y = networks.data(13)
+    model.fit(x, y, batch_size=5, verbose=0)
+    path = sys.argv[1] + "/replicas.keras"
+    model.save(path)
+    again = keras.saving.load_model(path)
+    for value, wanted in zip(
+        networks.weights_of(again), networks.weights_of(model), strict=True
+    ):
+        np.testing.assert_array_equal(value, wanted)
+    again.fit(x, y, batch_size=5, verbose=0)
+
+
+@check
+def what_cannot_work_is_refused():
+    strategy = two_replicas()
+    with strategy.scope():
+        model = networks.bayesian()
+        _assert_raises("jit_compile", lambda: model.compile("adam", jit_compile=True))
+        optimizer = keras.optimizers.Adam(gradient_accumulation_steps=2)
+        _assert_raises(
+            "gradient_accumulation_steps", lambda: model.compile(optimizer)
+        )
+
+
+@check
+def made_outside_is_refused_inside():
+    x, y = networks.data(8)
+    model = networks.compiled(networks.bayesian(num_examples=8))
+    with two_replicas().scope():
+        _assert_raises("with strategy.scope", lambda: model.fit(x, y, verbose=0))
+        _assert_raises("with strategy.scope", lambda: model.evaluate(x, y, verbose=0))
+    model.fit(x, y, verbose=0)
+
+
+def _assert_raises(words, call):
+    try:
+        call()
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"no error that says {words!r}")
+
+
+@check
+def baselines_equal_one_device():
+    def results(strategy):
+        with strategy.scope():
+            keras.utils.set_random_seed(1)
+            members = [networks.plain(), networks.plain()]
+            model = bhn_tf.baselines.DeepEnsemble(members)
+            model.compile("adam", metrics=["accuracy"], jit_compile=False)
+        x, y = networks.data(13)
+        logs = model.fit(x, y, batch_size=6, shuffle=False, verbose=0).history
+        return {**logs, "predicted": model.predict(x, batch_size=6, verbose=0)}
+
+    assert_same(results(two_replicas()), results(one_device()))
+
+
+@check
+def batch_statistics_survive_a_replica_without_rows():
+    with two_replicas().scope():
+        primary = keras.Sequential(
+            [
+                keras.Input((networks.NUM_FEATURES,)),
+                keras.layers.Dense(5),
+                keras.layers.BatchNormalization(),
+                bhn_tf.layers.WeightNormDense(networks.NUM_CLASSES),
+            ]
+        )
+        model = networks.bayesian(primary, "mean_field")
+        model.compile("adam", jit_compile=False)
+    x, y = networks.data(13)
+    logs = model.fit(x, y, batch_size=4, verbose=0).history
+    assert np.isfinite(list(logs.values())).all(), logs
+    for variable in model.weights:
+        assert np.isfinite(keras.ops.convert_to_numpy(variable)).all(), variable.path
+
+
+@check
+def a_strategy_of_one_device_is_no_strategy():
+    def results(strategy):
+        model = noisy_model(strategy, metrics=["accuracy"])
+        logs = model.fit(*networks.data(13), batch_size=5, verbose=0).history
+        return {**logs, "scales": model.sample_scales(2, seed=1)}
+
+    found = results(tf.distribute.OneDeviceStrategy("CPU:0"))
+    assert_same(found, results(one_device()))
+
+
+def main(names):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    half = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(cpu, [half, half])
+    failures = {}
+    for name in names:
+        try:
+            CHECKS[name]()
+        except Exception:
+            failures[name] = traceback.format_exc()
+    print("\n" + json.dumps({"ran": names, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[2:] or list(CHECKS))

@@ -1,0 +1,113 @@
+"""Every layer, with every argument, in a process that has imported bhn_tf alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from bhn_tf import layers
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SHARED = {
+    "use_bias": True,
+    "activation": "tanh",
+    "kernel_initializer": keras.initializers.HeNormal(seed=1),
+    "bias_initializer": keras.initializers.RandomUniform(seed=2),
+    "kernel_regularizer": keras.regularizers.L1L2(0.1, 0.2),
+    "bias_regularizer": "l2",
+    "activity_regularizer": keras.regularizers.L1(0.3),
+    "kernel_constraint": keras.constraints.MaxNorm(2.0),
+    "bias_constraint": "non_neg",
+    "random": "scale_and_bias",
+    "scale_initializer": keras.initializers.TruncatedNormal(1.0, 0.2, seed=3),
+    "dtype": "mixed_bfloat16",
+    "name": "layer_under_test",
+}
+CONVOLUTION = {
+    **SHARED,
+    "filters": 4,
+    "kernel_size": 2,
+    "strides": 2,
+    "padding": "same",
+    "groups": 2,
+}
+LAYERS = {
+    "dense": (lambda: layers.WeightNormDense(3, **SHARED), (5,)),
+    "conv_1d": (
+        lambda: layers.WeightNormConv1D(
+            4, 2, padding="causal", dilation_rate=2, **{**SHARED, "random": "none"}
+        ),
+        (7, 2),
+    ),
+    "conv_2d": (lambda: layers.WeightNormConv2D(**CONVOLUTION), (6, 7, 2)),
+    "conv_3d": (lambda: layers.WeightNormConv3D(**CONVOLUTION), (5, 6, 5, 2)),
+    "kernel": (
+        lambda: layers.WeightNormDense(3, **{**SHARED, "random": "kernel_and_bias"}),
+        (5,),
+    ),
+    "dropout": (
+        lambda: layers.MonteCarloDropout(
+            0.3, noise_shape=(None, 1, 4), seed=7, name="dropout"
+        ),
+        (6, 4),
+    ),
+    "spatial_dropout_1d": (lambda: layers.MonteCarloSpatialDropout1D(0.3), (6, 4)),
+    "spatial_dropout_2d": (
+        lambda: layers.MonteCarloSpatialDropout2D(0.3, "channels_first"),
+        (4, 6, 5),
+    ),
+    "spatial_dropout_3d": (
+        lambda: layers.MonteCarloSpatialDropout3D(0.3),
+        (2, 3, 4, 5),
+    ),
+}
+
+# In the other process: configuration, initial weights of a copy, and outputs.
+LOAD = """
+import json, sys
+import numpy as np
+import bhn_tf
+import keras
+for name in sys.argv[2:]:
+    model = keras.saving.load_model(f"{sys.argv[1]}/{name}.keras")
+    layer = model.layers[-1]
+    data = np.load(f"{sys.argv[1]}/{name}.npz")
+    assert json.loads(str(data["config"])) == json.loads(json.dumps(layer.get_config()))
+    outputs = np.asarray(model(data["inputs"])).astype("float32")
+    np.testing.assert_allclose(outputs, data["outputs"], rtol=1e-5, atol=1e-6)
+    print("same", name)
+"""
+
+
+def test_public_layers_are_all_here():
+    made = {type(make()).__name__ for make, _ in LAYERS.values()}
+    assert made == set(layers.__all__)
+
+
+def test_layers_survive_a_file_and_a_fresh_process(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, (make, shape) in LAYERS.items():
+        model = keras.Sequential([keras.Input(shape), make()])
+        for weight in model.weights:
+            if weight.dtype == "float32":
+                weight.assign(rng.normal(size=weight.shape).astype("float32"))
+        inputs = rng.normal(size=(3, *shape)).astype("float32")
+        model.save(tmp_path / f"{name}.keras")
+        np.savez(
+            tmp_path / f"{name}.npz",
+            inputs=inputs,
+            outputs=np.asarray(model(inputs)).astype("float32"),
+            config=json.dumps(model.layers[-1].get_config()),
+        )
+    process = subprocess.run(
+        [sys.executable, "-c", LOAD, str(tmp_path), *LAYERS],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.split("\n")[:-1] == [f"same {name}" for name in LAYERS]

@@ -1,0 +1,117 @@
+"""What needs no check of every layer: arguments, saving, and what is not supported."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf.layers import WeightNormConv2D, WeightNormDense
+from bhn_tf.layers.weight_norm import GENERATED
+
+
+def test_unknown_random_is_refused_with_the_choices():
+    with pytest.raises(ValueError, match="'kernel_and_bias'.*got 'weights'"):
+        WeightNormDense(3, random="weights")
+
+
+@pytest.mark.parametrize(
+    "argument", [{"lora_rank": 2}, {"quantization_config": "int8"}]
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kwargs: WeightNormDense(3, **kwargs),
+        lambda **kwargs: WeightNormConv2D(3, 2, **kwargs),
+    ],
+)
+def test_what_would_replace_the_kernel_is_refused(make, argument):
+    with pytest.raises(ValueError, match="the kernel of a weight-normalised layer"):
+        make(**argument)
+
+
+def test_methods_that_would_replace_the_kernel_are_refused():
+    layer = WeightNormDense(3)
+    layer.build((None, 4))
+    with pytest.raises(ValueError, match="LoRA"):
+        layer.enable_lora(2)
+    with pytest.raises(ValueError, match="quantisation"):
+        layer.quantize("int8")
+
+
+@pytest.mark.parametrize("random", GENERATED)
+def test_unbuilt_layer_says_what_to_do(random):
+    layer = WeightNormDense(3, random=random)
+    for use in (lambda: layer.num_random, layer.hand_over):
+        with pytest.raises(ValueError, match="no weights yet; build it or call it"):
+            use()
+
+
+def test_integers_are_refused_in_a_model_too():
+    inputs = keras.Input((8, 8, 1), dtype="uint8")
+    model = keras.Model(inputs, WeightNormConv2D(3, 2)(inputs))
+    with pytest.raises(TypeError, match="cast them first"):
+        model(np.ones((2, 8, 8, 1), "uint8"))
+
+
+def test_scale_initializer_sets_the_norm():
+    layer = WeightNormDense(3, scale_initializer="ones", use_bias=False)
+    outputs = layer(np.eye(4, dtype="float32"))
+    np.testing.assert_allclose(np.linalg.norm(outputs, axis=0), 1.0, rtol=1e-6)
+
+
+def test_layers_draw_apart():
+    first, second = WeightNormDense(3), WeightNormDense(3)
+    for layer in (first, second):
+        layer.build((None, 4))
+    assert not np.allclose(first.kernel, second.kernel)
+
+
+def test_length_of_a_direction_has_no_effect():
+    layer = WeightNormDense(3)
+    inputs = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
+    before = layer(inputs)
+    layer.kernel.assign(layer.kernel * tf.constant([1e-6, 7.0, 1e6]))
+    np.testing.assert_allclose(layer(inputs), before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e6])
+def test_length_of_a_direction_has_no_effect_under_mixed_precision(length):
+    layer = WeightNormDense(3, dtype="mixed_float16")
+    inputs = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
+    with tf.GradientTape() as tape:
+        before = layer(inputs)
+        loss = tf.reduce_sum(before**2)
+    gradient = tape.gradient(loss, layer.kernel.value)
+    layer.kernel.assign(layer.kernel * length)
+    with tf.GradientTape() as tape:
+        after = layer(inputs)
+        loss = tf.reduce_sum(after**2)
+    np.testing.assert_allclose(after, before, rtol=1e-2, atol=1e-2)
+    # The gradient is inversely proportional to the length, in full precision.
+    scaled = length * tape.gradient(loss, layer.kernel.value)
+    np.testing.assert_allclose(scaled, gradient, rtol=2e-2, atol=2e-2)
+
+
+def test_gradient_is_orthogonal_to_the_direction():
+    layer = WeightNormDense(3)
+    inputs = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(inputs) ** 2)
+    gradient = tape.gradient(loss, layer.kernel.value)
+    products = np.sum(gradient * layer.kernel, axis=0)
+    assert np.abs(gradient).max() > 0.1
+    np.testing.assert_allclose(products, 0.0, atol=1e-4)
+
+
+def test_masks_are_passed_on():
+    sequence = keras.Sequential(
+        [
+            keras.Input((None, 4)),
+            keras.layers.Masking(),
+            WeightNormDense(3),
+            keras.layers.GlobalAveragePooling1D(),
+        ]
+    )
+    short = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    padded = np.concatenate([short, np.zeros((2, 2, 4), "float32")], axis=1)
+    np.testing.assert_allclose(sequence(padded), sequence(short), rtol=1e-5)

@@ -1,0 +1,218 @@
+"""Prediction without randomness, of regressions, of nothing, and of nonsense."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from bhn_tf.layers import WeightNormDense
+from tests import networks
+
+CALLS = ["predict", "predict_samples", "predict_uncertainty"]
+
+
+def linear(units=1):
+    return keras.Sequential([keras.Input((1,)), WeightNormDense(units)])
+
+
+def test_interval_covers_what_it_says():
+    """Targets from the model's own predictive distribution, S draws and noise."""
+    likelihood = bhn_tf.likelihoods.Gaussian(stddev=0.3)
+    hypernet = bhn_tf.hypernets.MeanField(initial_stddev=0.5)
+    model = networks.compiled(bhn_tf.BayesianHypernet(linear(), hypernet, likelihood))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4_000, 1)).astype("float32")
+    draws = {"num_samples": 64, "seed": 1, "verbose": 0}
+    means = model.predict_samples(x, **draws)[..., 0]
+    y = means[np.arange(4_000), rng.integers(0, 64, 4_000)]
+    y += rng.normal(size=4_000, scale=0.3)
+    widths = []
+    for level in (0.5, 0.9, 0.99):
+        lower, upper = model.predict_interval(x, level, **draws)
+        covered = (lower[:, 0] <= y) & (y <= upper[:, 0])
+        assert covered.mean() == pytest.approx(level, abs=0.03)
+        widths.append((upper - lower).mean())
+    assert widths == sorted(widths)
+
+
+def test_moments_of_a_regression():
+    """N(0, 1) and N(2, 1): mean 1, variance 2."""
+    model = networks.compiled(
+        bhn_tf.BayesianHypernet(linear(), "mean_field", "gaussian")
+    )
+    model._draw = lambda num_samples, seed: (tf.constant([[0.0], [2.0]]), 0.0)
+    kernel = model.primary.layers[0].kernel
+    kernel.assign(tf.ones_like(kernel))
+    answer = model.predict_uncertainty(np.ones((1, 1), "float32"), verbose=0)
+    expected = {
+        "mean": 1.0,
+        "std": 2**0.5,
+        "epistemic_std": 1.0,
+        "aleatoric_std": 1.0,
+    }
+    assert answer.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(answer[name], [[value]], rtol=1e-5)
+
+
+def test_interval_of_classes_is_refused():
+    model = networks.compiled(networks.bayesian())
+    x, _ = networks.data(2)
+    with pytest.raises(ValueError, match="regression"):
+        model.predict_interval(x, verbose=0)
+    with pytest.raises(ValueError, match="level"):
+        model.predict_interval(x, level=90, verbose=0)
+
+
+def test_without_anything_random():
+    x, y = networks.data(9)
+    model = networks.compiled(bhn_tf.BayesianHypernet(networks.plain()))
+    assert model.num_random == 0
+    logs = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert logs["kl"] == 0 and logs["loss"] == logs["nll"] > 0
+    expected = tf.nn.softmax(model.primary(x))
+    for num_samples in (0, 1, 5):
+        arguments = {"num_samples": num_samples, "verbose": 0}
+        np.testing.assert_allclose(model.predict(x, **arguments), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            model.predict_samples(x, **arguments)[:, 0], expected, atol=1e-6
+        )
+        answer = model.predict_uncertainty(x, **arguments)
+        np.testing.assert_allclose(answer["mutual_information"], 0, atol=1e-6)
+    np.testing.assert_array_equal(model(x), model(x))
+    assert model.sample_scales(3).shape == (3, 0)
+    np.testing.assert_allclose(model.draw()(x), model(x), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return networks.compiled(networks.bayesian(num_examples=9))
+
+
+@pytest.mark.parametrize("call", [*CALLS, "predictive", "__call__"])
+def test_unknown_keywords_are_refused(model, call):
+    x, y = networks.data(4)
+    for keyword in ({"n_samples": 3}, {"sample": True}):
+        with pytest.raises(TypeError, match=next(iter(keyword))):
+            getattr(model, call)(x, **keyword)
+        with pytest.raises(ValueError, match=next(iter(keyword))):  # As in Keras.
+            model.evaluate(x, y, **keyword)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("num_samples", [-1, 1.5, None, "3", True])
+def test_what_is_no_number_of_samples_is_refused(model, call, num_samples):
+    x, _ = networks.data(4)
+    with pytest.raises(ValueError, match="num_samples"):
+        getattr(model, call)(x, num_samples=num_samples, verbose=0)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "3", True])
+def test_what_is_no_seed_is_refused(model, seed):
+    x, _ = networks.data(4)
+    for call in (
+        lambda: model.predict(x, seed=seed, verbose=0),
+        lambda: model.sample_scales(2, seed=seed),
+        lambda: model.draw(seed=seed),
+    ):
+        with pytest.raises(ValueError, match="seed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "scales", [np.zeros(7), np.zeros((3, 8)), np.zeros((4, 7)), np.zeros((4, 8, 1))]
+)
+def test_scales_of_another_shape_are_refused(model, scales):
+    x, _ = networks.data(4)
+    with pytest.raises(ValueError, match="scales"):
+        model(x, scales=scales)
+
+
+def test_a_draw_for_each_row_of_whole_kernels_is_refused():
+    model = networks.bayesian(networks.sequential(random="kernel"), "mean_field")
+    x, _ = networks.data(4)
+    with pytest.raises(ValueError, match="random='scale'"):
+        model(x, scales=np.zeros((4, model.num_random)))
+    model.compile(per_example_noise=True, run_eagerly=True)
+    with pytest.raises(ValueError, match="random='scale'"):
+        model.fit(*networks.data(4), verbose=0)
+
+
+class NoBatches(keras.utils.PyDataset):
+    num_batches = 0
+
+    def __getitem__(self, index):
+        raise IndexError(index)
+
+
+def rows():
+    return tf.data.Dataset.from_tensor_slices(networks.data(8))
+
+
+EMPTY = {
+    "arrays": lambda: networks.data(0),
+    "dataset": lambda: (rows().take(0).batch(4),),
+    "filtered": lambda: (rows().filter(lambda x, y: y > 5).batch(4),),
+    "filtered without batches": lambda: (
+        rows().batch(16, drop_remainder=True).filter(lambda x, y: True),
+    ),
+    "PyDataset": lambda: (NoBatches(),),
+    "generator": lambda: ((batch for batch in ()),),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_data_are_refused(model, name):
+    before = networks.weights_of(model)
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="empty|no batch|no row|No data"):
+            call(*EMPTY[name](), verbose=0)
+    for call in CALLS:
+        with pytest.raises(ValueError, match="empty|no batch|no row|No data"):
+            getattr(model, call)(*EMPTY[name]()[:1], verbose=0)
+    for value, old in zip(networks.weights_of(model), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+def test_empty_validation_data_are_refused(model):
+    x, y = networks.data(9)
+    for name in ("arrays", "dataset", "filtered"):
+        data = EMPTY[name]()
+        data = data if len(data) == 2 else data[0]
+        with pytest.raises(ValueError, match="empty|no batch"):
+            model.fit(x, y, validation_data=data, verbose=0)
+
+
+def test_before_the_model_has_weights():
+    primary = keras.Sequential([WeightNormDense(3)])
+    model = networks.bayesian(primary, "mean_field")
+    for call in (
+        lambda: model.num_random,
+        lambda: model.sample_scales(2),
+        lambda: model.draw(),
+    ):
+        with pytest.raises(ValueError, match="build"):
+            call()
+    x, y = networks.data(4)
+    assert model.predict(x, verbose=0).shape == (4, 3)
+    assert model.num_random == 3
+
+
+@pytest.mark.parametrize("how", ["build", "call", "fit", "predictive"])
+def test_built_by_whatever_comes_first(how):
+    x, y = networks.data(4)
+    primary = keras.Sequential([WeightNormDense(3)])
+    model = networks.bayesian(primary, "mean_field")
+    model.compile(run_eagerly=True)
+    assert not model.built
+    if how == "build":
+        model.build((None, networks.NUM_FEATURES))
+    elif how == "fit":
+        model.fit(x, y, verbose=0)
+    else:
+        getattr(model, {"call": "__call__"}.get(how, how))(x)
+    assert model.built and model.num_random == 3
+    names = [variable.path for variable in model.trainable_variables]
+    assert len(set(names)) == len(names) == 4
+    model.fit(x, y, verbose=0)
