@@ -1,21 +1,49 @@
 """Weight-normalised twins of Keras layers, and dropout that can be drawn."""
 
-from bhn_tf.layers.conv import WeightNormConv1D, WeightNormConv2D, WeightNormConv3D
-from bhn_tf.layers.dense import WeightNormDense
+from bhn_tf.layers.batch_normalization import (
+    BatchNormalization,
+)
+from bhn_tf.layers.conv import (
+    WeightNormConv1D,
+    WeightNormConv2D,
+    WeightNormConv3D,
+)
+from bhn_tf.layers.conv_transpose import (
+    WeightNormConv1DTranspose,
+    WeightNormConv2DTranspose,
+    WeightNormConv3DTranspose,
+)
+from bhn_tf.layers.dense import (
+    WeightNormDense,
+)
+from bhn_tf.layers.depthwise_conv import (
+    WeightNormDepthwiseConv1D,
+    WeightNormDepthwiseConv2D,
+)
 from bhn_tf.layers.dropout import (
     MonteCarloDropout,
     MonteCarloSpatialDropout1D,
     MonteCarloSpatialDropout2D,
     MonteCarloSpatialDropout3D,
 )
+from bhn_tf.layers.einsum_dense import (
+    WeightNormEinsumDense,
+)
 
 __all__ = [
+    "BatchNormalization",
     "MonteCarloDropout",
     "MonteCarloSpatialDropout1D",
     "MonteCarloSpatialDropout2D",
     "MonteCarloSpatialDropout3D",
     "WeightNormConv1D",
+    "WeightNormConv1DTranspose",
     "WeightNormConv2D",
+    "WeightNormConv2DTranspose",
     "WeightNormConv3D",
+    "WeightNormConv3DTranspose",
     "WeightNormDense",
+    "WeightNormDepthwiseConv1D",
+    "WeightNormDepthwiseConv2D",
+    "WeightNormEinsumDense",
 ]

@@ -9,19 +9,11 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.layers.generated import current_value
+from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.weight_norm import inverse_norm
 
-# What the hypernet generates for a layer, by the argument `random`.
-GENERATED = {
-    "none": (),
-    "scale": ("scale",),
-    "scale_and_bias": ("scale", "bias"),
-    "kernel": ("_kernel",),
-    "kernel_and_bias": ("_kernel", "bias"),
-}
 
-
-class WeightNorm:
+class WeightNorm(RandomLayer):
     """Mixin before a Keras layer with a kernel: weight normalisation, random scales.
 
     The Keras layer keeps its constructor, its `build` and its product of inputs and
@@ -36,21 +28,28 @@ class WeightNorm:
             that a fresh layer equals its Keras twin.
     """
 
+    GENERATED = {
+        "none": (),
+        "scale": ("scale",),
+        "scale_and_bias": ("scale", "bias"),
+        "kernel": ("direction",),
+        "kernel_and_bias": ("direction", "bias"),
+    }
+
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
-        if random not in GENERATED:
-            raise ValueError(
-                f"Expected `random` to be one of {sorted(GENERATED)}, got {random!r}."
-            )
         if kwargs.get("lora_rank") or kwargs.get("quantization_config"):
             raise ValueError(
                 f"{type(self).__name__} supports neither `lora_rank` nor "
                 "`quantization_config`: the kernel of a weight-normalised layer is "
                 "a direction. Leave them out."
             )
-        self._is_generated = False
-        super().__init__(*args, **kwargs)
-        self.random = random
+        super().__init__(*args, random=random, **kwargs)
         self.scale_initializer = keras.initializers.get(scale_initializer)
+
+    @property
+    def direction(self):
+        """The variable v, which Keras's layers call their kernel."""
+        return self._kernel if hasattr(self, "_kernel") else self.kernel
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -70,7 +69,7 @@ class WeightNorm:
 
     def _norm_axes(self) -> list[int]:
         """Axes of the kernel over which the norm is taken: all but the outputs."""
-        return list(range(len(self._kernel.shape) - 1))
+        return list(range(len(self.direction.shape) - 1))
 
     def _channel_axis(self) -> int:
         """Axis of the outputs that the scales multiply."""
@@ -79,53 +78,15 @@ class WeightNorm:
 
     def _scale_shape(self) -> tuple[int, ...]:
         axes = self._norm_axes()
-        shape = self._kernel.shape
+        shape = self.direction.shape
         return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
     def _kernel_norm(self, shape, dtype=None):
-        norm = 1.0 / inverse_norm(self._kernel, self._norm_axes())
+        norm = 1.0 / inverse_norm(self.direction, self._norm_axes())
         vanishes = tf.reduce_all(
-            tf.equal(tf.convert_to_tensor(self._kernel), 0), axis=self._norm_axes()
+            tf.equal(tf.convert_to_tensor(self.direction), 0), axis=self._norm_axes()
         )
         return tf.cast(tf.where(vanishes, tf.zeros_like(norm), norm), dtype)
-
-    # -- what a hypernet generates --------------------------------------------------
-
-    @property
-    def generated_weights(self) -> list:
-        """The variables that a hypernet generates for this layer, in order of g."""
-        self._require_built()
-        variables = [getattr(self, name) for name in GENERATED[self.random]]
-        return [variable for variable in variables if variable is not None]
-
-    @property
-    def num_random(self) -> int:
-        """The layer's share of D."""
-        return sum(
-            tf.TensorShape(v.shape).num_elements() for v in self.generated_weights
-        )
-
-    @property
-    def supports_scales_per_row(self) -> bool:
-        """Whether every row can have a draw of its own."""
-        return not self.random.startswith("kernel")
-
-    def hand_over(self) -> None:
-        """Leaves the generated weights to a hypernet: they train no more by
-        themselves, whatever `trainable` is set to later."""
-        self._is_generated = True
-        for variable in self.generated_weights:
-            variable.trainable = False
-
-    @property
-    def trainable(self):
-        return super().trainable
-
-    @trainable.setter
-    def trainable(self, value):
-        super(WeightNorm, type(self)).trainable.fset(self, value)
-        if self._is_generated:
-            self.hand_over()
 
     # -- the layer ------------------------------------------------------------------
 
@@ -140,7 +101,7 @@ class WeightNorm:
                 "images to [0, 1] and cast them first: "
                 "`x = x.astype('float32') / 255`."
             )
-        kernel, scale = current_value(self._kernel), None
+        kernel, scale = current_value(self.direction), None
         if self.scale is not None:
             factor = inverse_norm(kernel, self._norm_axes())
             scale = tf.cast(current_value(self.scale), factor.dtype)
@@ -151,21 +112,21 @@ class WeightNorm:
                 kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
         outputs = self._product(inputs, tf.cast(kernel, self.compute_dtype))
         if scale is not None:
-            outputs *= self._over_outputs(scale, outputs)
+            outputs *= self._over_outputs(scale, self.scale, outputs)
         if self.bias is not None:
-            outputs += self._over_outputs(current_value(self.bias), outputs)
+            outputs += self._over_outputs(current_value(self.bias), self.bias, outputs)
         return outputs if self.activation is None else self.activation(outputs)
 
     def _over_kernel(self, values):
         """Shapes one value for each output to multiply the kernel."""
-        sizes, axes = self._kernel.shape, self._norm_axes()
+        sizes, axes = self.direction.shape, self._norm_axes()
         return tf.reshape(
             values, [1 if axis in axes else size for axis, size in enumerate(sizes)]
         )
 
-    def _over_outputs(self, values, outputs):
-        """Shapes values [..outputs..] or [B, ..outputs..] to multiply the outputs."""
-        is_per_row = len(values.shape) > len(self._scale_shape())
+    def _over_outputs(self, values, variable, outputs):
+        """Shapes the values of a variable, or a set for each row, like the outputs."""
+        is_per_row = len(values.shape) > len(variable.shape)
         shape = [-1 if is_per_row else 1] + [1] * (len(outputs.shape) - 1)
         shape[self._channel_axis()] = outputs.shape[self._channel_axis()]
         return tf.cast(tf.reshape(values, shape), outputs.dtype)
@@ -194,12 +155,5 @@ class WeightNorm:
     def get_config(self):
         return {
             **super().get_config(),
-            "random": self.random,
             "scale_initializer": keras.initializers.serialize(self.scale_initializer),
         }
-
-    def _require_built(self):
-        if not self.built:
-            raise ValueError(
-                f"Layer {self.name!r} has no weights yet; build it or call it on data."
-            )

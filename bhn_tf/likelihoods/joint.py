@@ -100,9 +100,7 @@ class Joint(Likelihood, keras.layers.Layer):
     def label_advice(self, raw_shape):
         return " ".join(
             f"For output {name!r}: {part.label_advice(shape)}"
-            for name, part, shape in zip(
-                self.names, self.parts, raw_shape, strict=True
-            )
+            for name, part, shape in zip(self.names, self.parts, raw_shape, strict=True)
         )
 
     def get_config(self):

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.layers.generated import generated_values
-from bhn_tf.layers.weight_norm import GENERATED
+from bhn_tf.layers.weight_norm import WeightNorm
 
 #: Initialisers with seeds, so that a layer and its twin draw the same weights.
 SEEDED = {
@@ -35,7 +35,7 @@ def check_layer(layer_class, arguments, input_shape):
     """
     check_equals_keras(layer_class, arguments, input_shape)
     arguments, inputs = {**SEEDED, **arguments}, _inputs(input_shape)
-    for random in GENERATED:
+    for random in WeightNorm.GENERATED:
         _check_generated_values(layer_class, {**arguments, "random": random}, inputs)
         _check_stays_handed_over(layer_class, {**arguments, "random": random}, inputs)
     for policy, precision in POLICIES.items():

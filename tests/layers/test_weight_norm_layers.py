@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf.layers import WeightNormConv2D, WeightNormDense
-from bhn_tf.layers.weight_norm import GENERATED
+from bhn_tf.layers.weight_norm import WeightNorm
 
 
 def test_unknown_random_is_refused_with_the_choices():
@@ -38,7 +38,7 @@ def test_methods_that_would_replace_the_kernel_are_refused():
         layer.quantize("int8")
 
 
-@pytest.mark.parametrize("random", GENERATED)
+@pytest.mark.parametrize("random", WeightNorm.GENERATED)
 def test_unbuilt_layer_says_what_to_do(random):
     layer = WeightNormDense(3, random=random)
     for use in (lambda: layer.num_random, layer.hand_over):

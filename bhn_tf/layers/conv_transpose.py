@@ -1,0 +1,80 @@
+"""Transposed convolutions."""
+
+import keras
+
+from bhn_tf.layers.weight_norm import WeightNorm
+
+
+class _WeightNormConvTranspose(WeightNorm):
+    def _norm_axes(self):
+        # The kernel is [..., outputs, inputs].
+        rank = len(self.direction.shape)
+        return [axis for axis in range(rank) if axis != rank - 2]
+
+    def _product(self, inputs, kernel):
+        return keras.ops.conv_transpose(
+            inputs,
+            kernel,
+            strides=list(self.strides),
+            padding=self.padding,
+            output_padding=self.output_padding,
+            dilation_rate=self.dilation_rate,
+            data_format=self.data_format,
+        )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv1DTranspose(_WeightNormConvTranspose, keras.layers.Conv1DTranspose):
+    """A one-dimensional transposed convolution, weight-normalised.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Size of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv1DTranspose`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv1DTranspose(16, 5, strides=2)
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv2DTranspose(_WeightNormConvTranspose, keras.layers.Conv2DTranspose):
+    """A two-dimensional transposed convolution, weight-normalised.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Size of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv2DTranspose`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv2DTranspose(64, 3, strides=2, padding="same")
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormConv3DTranspose(_WeightNormConvTranspose, keras.layers.Conv3DTranspose):
+    """A three-dimensional transposed convolution, weight-normalised.
+
+    Args:
+        filters: Number of outputs.
+        kernel_size: Size of the filters.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.Conv3DTranspose`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormConv3DTranspose(8, 3, strides=2)
+    ```
+    """

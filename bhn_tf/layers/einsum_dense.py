@@ -1,0 +1,63 @@
+"""Dense layers with an equation."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.layers.weight_norm import WeightNorm
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
+    """An einsum with a weight-normalised kernel.
+
+    The norm is taken over the contracted axes of the kernel; there is one scale for
+    each combination of its other axes, which are those of the outputs.
+
+    Args:
+        equation: As in `keras.layers.EinsumDense`, such as "abc,cd->abd".
+        output_shape: As there.
+        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
+            "none": what a hypernet generates for the layer.
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
+        **kwargs: Every other argument of `keras.layers.EinsumDense`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.WeightNormEinsumDense("abc,cde->abde", (None, 4, 8))
+    ```
+    """
+
+    def _labels(self):
+        """Labels of the kernel's axes and of the outputs', dots left out; whether the
+        dots stand before the outputs' labels."""
+        operands, outputs = self.equation.replace(" ", "").split("->")
+        kernel = operands.split(",")[1]
+        return kernel, outputs.replace("...", ""), outputs.startswith("...")
+
+    def _norm_axes(self):
+        kernel, outputs, _ = self._labels()
+        return [axis for axis, label in enumerate(kernel) if label not in outputs]
+
+    def _product(self, inputs, kernel):
+        return keras.ops.einsum(self.equation, inputs, kernel)
+
+    def _over_outputs(self, values, variable, outputs):
+        num_rows_axes = len(values.shape) - len(variable.shape)
+        rank, leading = len(outputs.shape), list(range(num_rows_axes))
+        if variable is self.bias:
+            # Keras keeps a bias in the shape of the outputs' last axes.
+            shape = [1] * (rank - len(variable.shape)) + list(variable.shape)
+        else:
+            kernel, labels, dots_first = self._labels()
+            free = [label for label in kernel if label in labels]
+            in_output_order = sorted(free, key=labels.index)
+            order = [num_rows_axes + free.index(label) for label in in_output_order]
+            values = tf.transpose(values, leading + order)
+            shift = rank - len(labels) if dots_first else 0
+            shape = [1] * rank
+            for label in in_output_order:
+                size = variable.shape[free.index(label)]
+                shape[shift + labels.index(label)] = size
+        if num_rows_axes:
+            shape[0] = -1
+        return tf.cast(tf.reshape(values, shape), outputs.dtype)

@@ -1,0 +1,67 @@
+"""What all layers share whose weights a hypernet may generate."""
+
+import math
+
+
+class RandomLayer:
+    """Mixin before a Keras layer: says which of its weights are generated.
+
+    Args:
+        random: A key of `GENERATED`.
+
+    Raises:
+        ValueError: If `random` is no such key.
+    """
+
+    #: Names of the generated weights, in the order of g, by the argument `random`.
+    GENERATED: dict[str, tuple[str, ...]] = {"none": ()}
+
+    def __init__(self, *args, random="scale", **kwargs):
+        if random not in self.GENERATED:
+            raise ValueError(
+                f"Expected `random` to be one of {sorted(self.GENERATED)}, "
+                f"got {random!r}."
+            )
+        self._is_generated = False
+        super().__init__(*args, **kwargs)
+        self.random = random
+
+    @property
+    def generated_weights(self) -> list:
+        """The variables that a hypernet generates for this layer, in order of g."""
+        if not self.built:
+            raise ValueError(
+                f"Layer {self.name!r} has no weights yet; build it or call it on data."
+            )
+        variables = [getattr(self, name) for name in self.GENERATED[self.random]]
+        return [variable for variable in variables if variable is not None]
+
+    @property
+    def num_random(self) -> int:
+        """The layer's share of D."""
+        return sum(math.prod(variable.shape) for variable in self.generated_weights)
+
+    @property
+    def supports_scales_per_row(self) -> bool:
+        """Whether every row can have a draw of its own."""
+        return not self.random.startswith("kernel")
+
+    def hand_over(self) -> None:
+        """Leaves the generated weights to a hypernet: they train no more by
+        themselves, whatever `trainable` is set to later."""
+        self._is_generated = True
+        for variable in self.generated_weights:
+            variable.trainable = False
+
+    @property
+    def trainable(self):
+        return super().trainable
+
+    @trainable.setter
+    def trainable(self, value):
+        super(RandomLayer, type(self)).trainable.fset(self, value)
+        if self._is_generated:
+            self.hand_over()
+
+    def get_config(self):
+        return {**super().get_config(), "random": self.random}
