@@ -78,7 +78,7 @@ class DeepEnsemble(_Baseline):
     def _networks(self):
         return self.members
 
-    def _over_draws(self, function, x, draws, training, num_results):
+    def _over_draws(self, function, x, draws, training, structure):
         results = [
             function(member(x, training=training), member.losses)
             for member in self._networks()

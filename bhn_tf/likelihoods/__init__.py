@@ -3,10 +3,11 @@
 import keras
 
 from bhn_tf.likelihoods.classification import Bernoulli, Categorical
+from bhn_tf.likelihoods.joint import Joint
 from bhn_tf.likelihoods.likelihood import Likelihood
 from bhn_tf.likelihoods.regression import Gaussian
 
-__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "get"]
+__all__ = ["Bernoulli", "Categorical", "Gaussian", "Joint", "Likelihood", "get"]
 
 _BY_NAME = {"categorical": Categorical, "bernoulli": Bernoulli, "gaussian": Gaussian}
 
@@ -20,13 +21,21 @@ _INSTEAD_OF_LOSS = {
 
 
 def get(identifier) -> Likelihood:
-    """Returns a likelihood for its name or an instance.
+    """Returns a likelihood for its name or an instance, or for several a `Joint`.
+
+    Args:
+        identifier: "categorical", "bernoulli", "gaussian", an instance, or for several
+            outputs a list or a dictionary by output name.
 
     Raises:
         ValueError: If it is neither; for a Keras loss, with what to use instead.
     """
     if isinstance(identifier, Likelihood):
         return identifier
+    if isinstance(identifier, dict):
+        return Joint([get(part) for part in identifier.values()], list(identifier))
+    if isinstance(identifier, list | tuple):
+        return Joint([get(part) for part in identifier])
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()
     loss_name = getattr(identifier, "name", None) or getattr(
@@ -43,3 +52,29 @@ def get(identifier) -> Likelihood:
         f"Expected `likelihood` to be one of {sorted(_BY_NAME)} or an instance such as "
         f"`bhn_tf.likelihoods.Gaussian(stddev=0.1)`, got {identifier!r}."
     )
+
+
+def fit_to_outputs(likelihood, names, endings) -> Likelihood:
+    """Returns the likelihood for a network's outputs.
+
+    Args:
+        likelihood: What the user has given.
+        names: Names of several outputs, or `None` for a single one.
+        endings: `(activation, reason)` of each output; see `Likelihood.resolved`.
+
+    Raises:
+        ValueError: If likelihoods and outputs do not match.
+    """
+    if isinstance(likelihood, Joint):
+        # A network that does not say what it returns is taken at the user's word.
+        is_told = names is not None or endings[0][0] is not None
+        names = names or likelihood.names
+        if not is_told and names is not None:
+            endings = endings * len(names)
+        return likelihood.arranged(names or ["the only one"], endings)
+    if names is not None:
+        raise ValueError(
+            f"The network has the outputs {names}: give a likelihood for each, such as "
+            f"`likelihood={dict.fromkeys(names, 'gaussian')}`."
+        )
+    return likelihood.resolved(*endings[0])

@@ -16,16 +16,61 @@ class Joint(Likelihood, keras.layers.Layer):
 
     Args:
         parts: Likelihoods, in the order of the outputs (by key for a dictionary).
-        names: Names of the outputs, in that order.
+        names: Names of the outputs, in that order; `None` until a network gives them.
         weights: Weight of each output's log-likelihood; `None` for 1 each.
     """
 
-    def __init__(self, parts, names, weights=None, **kwargs):
+    def __init__(self, parts, names=None, weights=None, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.parts = list(parts)
-        self.names = list(names)
+        self.names = None if names is None else list(names)
         self.weights_of_outputs = list(weights or [1.0] * len(self.parts))
         self.built = True
+
+    @property
+    def output_names(self):
+        return tuple(self.names or ())
+
+    def arranged(self, names, endings) -> "Joint":
+        """Returns the likelihood for a network's outputs, each part resolved.
+
+        Args:
+            names: Names of the outputs, in their order.
+            endings: `(activation, reason)` of each; see `Likelihood.resolved`.
+
+        Raises:
+            ValueError: If there is not one likelihood for each output.
+        """
+        if len(self.parts) != len(names) or set(self.names or names) != set(names):
+            given = self.names or f"{len(self.parts)} likelihoods"
+            raise ValueError(
+                f"The network has the outputs {names}, and `likelihood` has {given}: "
+                "give one for each output, as a list or a dictionary by name."
+            )
+        by_name = dict(zip(self.names or names, self.parts, strict=True))
+        parts = [
+            by_name[name].resolved(*ending)
+            for name, ending in zip(names, endings, strict=True)
+        ]
+        return Joint(parts, names, self.weights_of_outputs)
+
+    def set_weights_of_outputs(self, weights):
+        if weights is None:
+            return
+        if isinstance(weights, dict):
+            unknown = set(weights) - set(self.names)
+            if unknown:
+                raise ValueError(
+                    f"`loss_weights` has {sorted(unknown)}, and the outputs are "
+                    f"{self.names}."
+                )
+            weights = [weights.get(name, 1.0) for name in self.names]
+        if len(weights) != len(self.names):
+            raise ValueError(
+                f"`loss_weights` has {len(weights)} values for the outputs "
+                f"{self.names}: give one for each."
+            )
+        self.weights_of_outputs = [float(weight) for weight in weights]
 
     def flatten(self, structure) -> list:
         """Lists a value for each output, from the outputs' structure or by name.
@@ -61,6 +106,9 @@ class Joint(Likelihood, keras.layers.Layer):
         return tf.add_n(
             [w * lp for w, lp in zip(self.weights_of_outputs, log_probs, strict=True)]
         )
+
+    def as_outputs(self, y, outputs):
+        return keras.tree.pack_sequence_as(outputs, self.flatten(y))
 
     def mean(self, raw):
         means = self._each(lambda part, values: part.mean(values), raw)

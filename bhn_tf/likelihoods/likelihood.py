@@ -52,6 +52,27 @@ class Likelihood:
         """One sentence that says what labels are expected."""
         raise NotImplementedError
 
+    # -- of several outputs; see `Joint` ---------------------------------------------
+
+    #: Names of the outputs, where there are several.
+    output_names: tuple[str, ...] = ()
+
+    def named_log_probs(self, y, raw) -> dict[str, tf.Tensor]:
+        """log p of each output by name, where there are several."""
+        return {}
+
+    def as_outputs(self, y, outputs):
+        """Gives labels the structure of the outputs."""
+        return y
+
+    def set_weights_of_outputs(self, weights) -> None:
+        """Weighs the outputs against each other; a single one cannot be."""
+        if weights is not None:
+            raise ValueError(
+                f"`loss_weights={weights!r}` weighs several outputs against each "
+                "other, and the network has one. Leave it out."
+            )
+
     # -- shared ---------------------------------------------------------------------
 
     def log_prob(self, y, raw) -> tf.Tensor:

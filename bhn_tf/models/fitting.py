@@ -180,7 +180,8 @@ class Fitting:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
         with self._own_scope():
             self._build_from_data(x)
-            metrics.build(y, self._mean_like(y))
+            y_pred = self._mean_like(y)
+            metrics.build(self.likelihood.as_outputs(y, y_pred), y_pred)
 
 
 def _can_be_shuffled(x) -> bool:

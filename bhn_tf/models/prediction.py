@@ -190,16 +190,27 @@ class Prediction:
         check_count("num_samples", num_samples, minimum=0)
         self._build_from_data(x)
         draws, _ = self._draw(num_samples, seed)
-        return tf.reduce_mean(self.likelihood.mean(self._raws(x, draws)), axis=0)
+        return self._mean_over_draws(self._raws(x, draws))
+
+    def _mean_over_draws(self, raws):
+        means = self.likelihood.mean(raws)
+        return keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
+
+    def _samples(self, raws):
+        """The mean of y under each draw, rows first: [B, S, ...]."""
+        means = self.likelihood.mean(raws)
+        return keras.tree.map_structure(
+            lambda t: tf.experimental.numpy.moveaxis(t, 0, 1), means
+        )
 
     def _raws(self, x, draws):
         """Raw outputs under every draw, [S, B, ...], at least float32."""
         return self._over_draws(
-            lambda raw, _: self._as_result(raw),
+            lambda raw, _: keras.tree.map_structure(self._as_result, raw),
             x,
             draws,
             training=False,
-            num_results=1,
+            structure=self._raw_structure,
         )
 
     def _predict(
@@ -225,13 +236,12 @@ class Prediction:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         raws = self._raws(x, self._draws.value())
         if self._answer == "samples":
-            means = self.likelihood.mean(raws)
-            return tf.experimental.numpy.moveaxis(means, 0, 1)
+            return self._samples(raws)
         if self._answer == "uncertainty":
             return self.likelihood.summarize(raws)
         if self._answer == "interval":
             return self.likelihood.interval(raws, self._interval_level.value())
-        return tf.reduce_mean(self.likelihood.mean(raws), axis=0)
+        return self._mean_over_draws(raws)
 
 
 class _ForAnyRows:

@@ -21,9 +21,14 @@ from bhn_tf.models.data_checks import (
 )
 from bhn_tf.models.fitting import Fitting
 from bhn_tf.models.num_examples import num_rows
-from bhn_tf.models.output_activation import output_activation
+from bhn_tf.models.outputs import (
+    declared_outputs,
+    output_activations,
+    output_names,
+)
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.serving import Serving
+from bhn_tf.models.trackers import mean_tracker
 from bhn_tf.models.training import Training
 
 
@@ -40,7 +45,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         super().__init__(**{**kwargs, "autocast": False})
         self.likelihood = likelihoods.get(likelihood)
         self._draws = None
-        self._raw_shape = None
+        self._raw_spec = None
         self._input_shape = None
         with self._own_scope():
             self._interval_level = tf.Variable(0.9, trainable=False)
@@ -65,13 +70,14 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
 
     # -- draws ----------------------------------------------------------------------
 
-    def _over_draws(self, function, x, draws, training, num_results):
+    def _over_draws(self, function, x, draws, training, structure):
         """Stacks what `function` makes of the raw outputs of every draw.
 
         Args:
             function: Maps raw outputs and the network's own losses (weight and
-                activity regularisation) to `num_results` tensors of the result dtype.
+                activity regularisation) to tensors of the result dtype.
             draws: [S, ...]; one at a time, so that memory does not grow with S.
+            structure: Anything of the structure of the results.
 
         Returns:
             The results, each with a leading axis of S.
@@ -83,8 +89,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
 
         if draws.shape[0] == 1:
             return keras.tree.map_structure(lambda t: t[None], of_one(draws[0]))
-        dtype = self._result_dtype
-        signature = dtype if num_results == 1 else (dtype,) * num_results
+        signature = keras.tree.map_structure(lambda _: self._result_dtype, structure)
         return tf.map_fn(of_one, draws, fn_output_signature=signature)
 
     def _set_draws(self, num_samples, seed):
@@ -134,7 +139,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         # Out of the graph, where the first batch of a step builds the model.
         with tf.init_scope(), self._own_scope():
             outputs = [network(spec) for network in self._networks()]
-            self._raw_shape = tuple(outputs[0].shape)
+            self._raw_spec = outputs[0]
             if not self.built:
                 self._input_shape = keras.tree.map_structure(
                     lambda leaf: leaf.shape, spec
@@ -145,15 +150,42 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         """Builds the rest where the networks were given with their weights."""
         networks = self._networks()
         if all(network.built for network in networks):
-            self._raw_shape = getattr(networks[0], "output_shape", None)
+            self._raw_spec = declared_outputs(networks[0])
             with self._own_scope():
                 self._finish_building()
 
     def _finish_building(self):
         """Called once the networks have their weights."""
-        activation, reason = output_activation(self._networks()[0])
-        self.likelihood = self.likelihood.resolved(activation, reason)
+        network = self._networks()[0]
+        self.likelihood = likelihoods.fit_to_outputs(
+            self.likelihood,
+            output_names(network, self._raw_spec),
+            output_activations(network, self._raw_spec),
+        )
+        self.likelihood.set_weights_of_outputs(self._loss_weights)
+        self._output_nlls = {
+            name: mean_tracker(f"{name}_nll") for name in self.likelihood.output_names
+        }
         self.built = True
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs, as metrics and labels may use them."""
+        names = output_names(self._networks()[0], self._raw_spec)
+        if names is None:
+            raise AttributeError("A network with one output needs no name for it.")
+        return names
+
+    @property
+    def _raw_structure(self):
+        return keras.tree.map_structure(lambda _: 0, self._raw_spec)
+
+    @property
+    def _raw_shapes(self):
+        """The shape of the raw outputs, or a list of them; `None` if not known."""
+        if self._raw_spec is None or not keras.tree.is_nested(self._raw_spec):
+            return self._raw_spec and tuple(self._raw_spec.shape)
+        return [tuple(spec.shape) for spec in keras.tree.flatten(self._raw_spec)]
 
     def _build_from_data(self, x):
         if self._distribute_strategy is None and tf.distribute.has_strategy():
@@ -163,7 +195,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
                     "weights exist once. Make and compile it inside "
                     "`with strategy.scope():`."
                 )
-        if not self.built or self._raw_shape is None:
+        if not self.built or self._raw_spec is None:
             spec = _input_spec(x)
             if spec is not None:
                 self._build_from_spec(spec)
@@ -184,8 +216,8 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
             refuse_empty(x)
             return checked_dataset(
                 x,
-                lambda labels: self.likelihood.valid_labels(labels, self._raw_shape),
-                self.likelihood.label_advice(self._raw_shape),
+                lambda labels: self.likelihood.valid_labels(labels, self._raw_shapes),
+                self.likelihood.label_advice(self._raw_shapes),
             )
         elif isinstance(x, keras.utils.PyDataset):
             return CheckedPyDataset(x, self._check_labels)
@@ -200,8 +232,8 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         return validation_data
 
     def _check_labels(self, y):
-        if self._raw_shape is not None:
-            self.likelihood.check_labels(y, self._raw_shape)
+        if self._raw_spec is not None:
+            self.likelihood.check_labels(y, self._raw_shapes)
 
     def _refuse_no_rows(self, x):
         if num_rows(x) is not None:
@@ -212,7 +244,10 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     def _mean_like(self, y):
         """A predicted mean of the shape that labels `y` are compared with."""
         rows = keras.tree.flatten(y)[0].shape[0]
-        raw = tf.zeros([rows, *(size or 1 for size in self._raw_shape[1:])])
+        raw = keras.tree.map_structure(
+            lambda spec: tf.zeros([rows, *(size or 1 for size in spec.shape[1:])]),
+            self._raw_spec,
+        )
         return self.likelihood.mean(raw)
 
 

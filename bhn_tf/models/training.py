@@ -19,6 +19,8 @@ class Training:
         self._nll = mean_tracker("nll")
         self._predictive_nll = mean_tracker("predictive_nll")
         self._regularization = mean_tracker("regularization")
+        self._output_nlls = {}
+        self._loss_weights = None
         self._has_regularization = False
         self._evaluating = False
 
@@ -56,7 +58,7 @@ class Training:
             optimizer: As in Keras.
             metrics: As in Keras; they get labels and predicted means.
             weighted_metrics: As in Keras.
-            loss_weights: As in Keras, for several outputs.
+            loss_weights: Weight of each output's log-likelihood, as in Keras.
             eval_samples: S of `evaluate` and of validation; 0 for the centre.
             **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile`,
                 `auto_scale_loss`, as in Keras.
@@ -79,6 +81,9 @@ class Training:
             loss_weights=loss_weights,
             **kwargs,
         )
+        self._loss_weights = loss_weights
+        if self.built:
+            self.likelihood.set_weights_of_outputs(loss_weights)
         self.eval_samples = eval_samples
         self._compile_arguments = {"eval_samples": eval_samples}
         self._predict_functions = {}
@@ -116,43 +121,52 @@ class Training:
         """One step of stochastic gradient descent on the objective."""
         x, y, sample_weight = _unpack(data)
         rows = tf.shape(keras.tree.flatten(x)[0])[0]
+        # Gradients are summed over replicas: rows count once each, terms of the whole
+        # model are divided among the replicas that have rows.
+        all_rows = self._sum_over_replicas(rows)
+        num_active = self._sum_over_replicas(tf.cast(rows > 0, tf.int32))
         with tf.GradientTape() as tape:
             draws, kl = self._training_draws(rows)
-            log_probs, means, regularization = self._score_draws(
+            log_probs, means, regularization, named = self._score_draws(
                 x, y, draws, training=True
             )
             nll = _weighted(-tf.reduce_mean(log_probs, axis=0), sample_weight)
             regularization = tf.reduce_mean(regularization)
-            # Gradients are summed over replicas: rows count once each, terms of the
-            # whole model are divided among them.
-            num_replicas = self.distribute_strategy.num_replicas_in_sync
             shared = tf.cast(self._complexity(kl), nll.dtype) + regularization
-            loss = tf.reduce_sum(nll) / self._global_rows(rows, nll.dtype)
-            loss += shared / num_replicas
+            loss = tf.reduce_sum(nll) / tf.cast(all_rows, nll.dtype)
+            loss += shared / tf.cast(num_active, nll.dtype)
             scaled_loss = self.optimizer.scale_loss(loss * self._num_trained_networks)
         gradients = tape.gradient(scaled_loss, self.trainable_variables)
+        gradients = self._zero_without_rows(gradients, rows)
         self.optimizer.apply(gradients, self.trainable_variables)
         self._track(nll, kl, regularization, rows)
-        y_pred = tf.reduce_mean(means, axis=0)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+        return self._logs(x, y, means, named, sample_weight)
 
     def test_step(self, data):
         """Scores a batch under the draws that `evaluate` has made."""
         x, y, sample_weight = _unpack(data)
         rows = tf.shape(keras.tree.flatten(x)[0])[0]
-        log_probs, means, regularization = self._score_draws(
+        log_probs, means, regularization, named = self._score_draws(
             x, y, self._draws.value(), training=False
         )
         nll = _weighted(-tf.reduce_mean(log_probs, axis=0), sample_weight)
         predictive = -self.likelihood.predictive_log_prob(log_probs)
         self._predictive_nll.update_state(_weighted(predictive, sample_weight))
         self._track(nll, self._draws_kl.value(), tf.reduce_mean(regularization), rows)
-        y_pred = tf.reduce_mean(means, axis=0)
+        return self._logs(x, y, means, named, sample_weight)
+
+    def _logs(self, x, y, means, named_log_probs, sample_weight):
+        """Feeds the metrics of single outputs and those of `compile`."""
+        for name, log_probs in named_log_probs.items():
+            nll = -tf.reduce_mean(log_probs, axis=0)
+            self._output_nlls[name].update_state(_weighted(nll, sample_weight))
+        y_pred = keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
+        y = self.likelihood.as_outputs(y, y_pred)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def _score_draws(self, x, y, draws, training):
         """What a step needs of every draw: log p of each row [S, B], the mean of y
-        [S, B, ...], and the primary's own losses [S]."""
+        [S, B, ...], the primary's own losses [S], and log p of each output by name."""
 
         def score(raw, losses):
             self._has_regularization |= bool(losses)
@@ -160,10 +174,13 @@ class Training:
                 self.likelihood.log_prob(y, raw),
                 self.likelihood.mean(raw),
                 tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),
+                self.likelihood.named_log_probs(y, raw),
             )
             return keras.tree.map_structure(self._as_result, values)
 
-        return self._over_draws(score, x, draws, training, num_results=3)
+        names = dict.fromkeys(self._output_nlls, 0)
+        structure = (0, self._raw_structure, 0, names)
+        return self._over_draws(score, x, draws, training, structure)
 
     def _as_result(self, values):
         """Casts to the dtype of results: at least float32."""
@@ -173,11 +190,25 @@ class Training:
     def _result_dtype(self):
         return tf.float64 if self.compute_dtype == "float64" else tf.float32
 
-    def _global_rows(self, rows, dtype):
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            replica = tf.distribute.get_replica_context()
-            rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
-        return tf.cast(rows, dtype)
+    def _sum_over_replicas(self, count):
+        if self.distribute_strategy.num_replicas_in_sync == 1:
+            return count
+        replica = tf.distribute.get_replica_context()
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
+
+    def _zero_without_rows(self, gradients, rows):
+        """Lets a replica without rows teach nothing.
+
+        Means over its rows, as in batch normalisation, are 0 / 0, and one gradient
+        that is NaN would turn the weights of all replicas into NaN.
+        """
+        if self.distribute_strategy.num_replicas_in_sync == 1:
+            return gradients
+        return tf.nest.map_structure(
+            lambda g: None if g is None else tf.where(rows > 0, g, tf.zeros_like(g)),
+            gradients,
+            expand_composites=True,
+        )
 
     # -- logs -----------------------------------------------------------------------
 

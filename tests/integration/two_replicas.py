@@ -96,7 +96,7 @@ def results_without_noise(strategy, batch_size, primary=networks.plain):
         **{f"evaluated {name}": value for name, value in evaluated.items()},
         **{f"weight {i}": w for i, w in enumerate(networks.weights_of(model.primary))},
         "predicted": model.predict(x, **arguments),
-        "steps": int(model.optimizer.iterations),
+        "steps": keras.ops.convert_to_numpy(model.optimizer.iterations),
         "num_examples": model.num_examples,
     }
 

@@ -1,0 +1,91 @@
+"""What a network says of its outputs: their names and last activations."""
+
+import keras
+
+# Layers that hand their input on in another shape.
+_RESHAPING = (
+    keras.layers.Reshape,
+    keras.layers.Flatten,
+    keras.layers.Permute,
+    keras.layers.RepeatVector,
+    keras.layers.Dropout,
+)
+
+
+def declared_outputs(network):
+    """The symbolic outputs of a built network in their structure, or `None` where a
+    network does not say what it returns."""
+    if isinstance(network, keras.Sequential):
+        return network.outputs[0] if network.inputs else None
+    return network.output if _is_functional(network) else None
+
+
+def output_names(network, outputs) -> list[str] | None:
+    """Returns the names of several outputs in the order of `keras.tree.flatten`.
+
+    Args:
+        network: A Keras model.
+        outputs: Its symbolic outputs in their structure, or `None`.
+
+    Returns:
+        The names: keys of a dictionary, names of output layers, or numbers; `None`
+        for a single output.
+    """
+    if outputs is None or not keras.tree.is_nested(outputs):
+        return None
+    if isinstance(outputs, dict):
+        return sorted(outputs)
+    if _is_functional(network):
+        return list(network.output_names)
+    return [f"output_{index}" for index in range(len(keras.tree.flatten(outputs)))]
+
+
+def output_activations(network, outputs) -> list[tuple]:
+    """Returns the activation function each output ends with, seen through reshapes.
+
+    Args:
+        network: A Keras model.
+        outputs: Its symbolic outputs in their structure, or `None`.
+
+    Returns:
+        A pair `(activation, reason)` for each output: the function and an empty
+        string, or `None` and why it cannot be told.
+    """
+    if _is_functional(network):
+        return [_of_tensor(tensor) for tensor in network.outputs]
+    num_outputs = 1 if outputs is None else len(keras.tree.flatten(outputs))
+    return [_of_layer(network)] * num_outputs
+
+
+def _is_functional(network) -> bool:
+    is_sequential = isinstance(network, keras.Sequential)
+    return not is_sequential and hasattr(network, "operations")
+
+
+def _of_chain(layers):
+    for layer in reversed(layers):
+        if not isinstance(layer, _RESHAPING):
+            return _of_layer(layer)
+    return None, "it has no layer with an activation"
+
+
+def _of_tensor(tensor):
+    """Walks from an output tensor of a functional model back to its origin."""
+    operation, node_index, _ = tensor._keras_history
+    if isinstance(operation, _RESHAPING):
+        return _of_tensor(operation._inbound_nodes[node_index].input_tensors[0])
+    return _of_layer(operation)
+
+
+def _of_layer(layer):
+    if isinstance(layer, keras.layers.Softmax):
+        return keras.activations.softmax, ""
+    if isinstance(layer, keras.Sequential):
+        return _of_chain(list(layer.layers))
+    if _is_functional(layer):
+        return _of_tensor(layer.outputs[0])
+    if isinstance(layer, keras.Model):
+        return None, f"{type(layer).__name__} is a subclassed model"
+    if hasattr(layer, "activation"):
+        return layer.activation or keras.activations.linear, ""
+    return None, f"its last layer, {type(layer).__name__}, has no activation"

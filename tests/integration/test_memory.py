@@ -1,0 +1,58 @@
+"""Memory stays where it is, however often a model is trained and asked."""
+
+import gc
+import pathlib
+import resource
+
+import pytest
+
+from tests import networks
+
+STATUS = pathlib.Path("/proc/self/statm")
+
+
+def resident_megabytes():
+    gc.collect()
+    pages = int(STATUS.read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@pytest.fixture(scope="module")
+def model():
+    if not STATUS.exists():
+        pytest.skip("Resident memory is read from /proc.")
+    model = networks.compiled(networks.bayesian(num_examples=8))
+    model.fit(*networks.data(8), verbose=0)
+    return model
+
+
+def grown(call, num_calls):
+    """Growth over `num_calls`, after a tenth of them as warm-up."""
+    for _ in range(num_calls // 10):
+        call()
+    before = resident_megabytes()
+    for _ in range(num_calls):
+        call()
+    return resident_megabytes() - before
+
+
+def test_eager_predictions(model):
+    x, _ = networks.data(8)
+    assert grown(lambda: model(x), 500) < 50
+
+
+@pytest.mark.slow
+def test_fits(model):
+    x, y = networks.data(8)
+    assert grown(lambda: model.fit(x, y, verbose=0), 300) < 50
+
+
+@pytest.mark.slow
+def test_predictions_and_evaluations(model):
+    x, y = networks.data(8)
+
+    def call():
+        model.predict(x, num_samples=2, verbose=0)
+        model.evaluate(x, y, verbose=0)
+
+    assert grown(call, 200) < 50

@@ -1,0 +1,19 @@
+"""Two replicas do what one device does; see `two_replicas.py` for the checks."""
+
+import json
+
+import pytest
+
+from tests.integration import two_replicas
+
+
+@pytest.fixture(scope="module")
+def results(run_python, tmp_path_factory):
+    output = run_python(two_replicas.__file__, tmp_path_factory.mktemp("replicas"))()
+    return json.loads(output.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", two_replicas.CHECKS)
+def test_two_replicas(results, name):
+    assert name in results["ran"]
+    assert name not in results["failures"], results["failures"][name]
