@@ -23,7 +23,7 @@ class _Baseline(PredictiveModel):
         return self(x, training=training)
 
     def _draw(self, num_samples, seed):
-        return tf.zeros([1, 0]), 0.0
+        return tf.zeros([1, 0]), tf.zeros([1])
 
     def _training_draws(self, rows):
         return tf.zeros([1, 0]), tf.zeros([])
@@ -166,11 +166,11 @@ class MCDropout(_Baseline):
 
     def _draw(self, num_samples, seed):
         if isinstance(num_samples, int) and num_samples == 0:
-            return tf.constant([[-1, -1]], tf.int32), 0.0
+            return tf.constant([[-1, -1]], tf.int32), tf.zeros([1])
         seeds = tf.random.stateless_uniform(
             [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32
         )
-        return seeds, 0.0
+        return seeds, tf.zeros([num_samples])
 
     def _network(self, x, draw, training):
         if training:

@@ -41,23 +41,25 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
     def _product(self, inputs, kernel):
         return keras.ops.einsum(self.equation, inputs, kernel)
 
+    def _axes_of_scales(self, rank):
+        kernel, outputs, dots_first = self._labels()
+        shift = rank - len(outputs) if dots_first else 0
+        return [shift + outputs.index(label) for label in kernel if label in outputs]
+
     def _over_outputs(self, values, variable, outputs):
-        num_rows_axes = len(values.shape) - len(variable.shape)
-        rank, leading = len(outputs.shape), list(range(num_rows_axes))
+        is_per_row = len(values.shape) > len(variable.shape)
+        rank, sizes = len(outputs.shape), list(variable.shape)
         if variable is self.bias:
             # Keras keeps a bias in the shape of the outputs' last axes.
-            shape = [1] * (rank - len(variable.shape)) + list(variable.shape)
+            shape = [1] * (rank - len(sizes)) + sizes
         else:
-            kernel, labels, dots_first = self._labels()
-            free = [label for label in kernel if label in labels]
-            in_output_order = sorted(free, key=labels.index)
-            order = [num_rows_axes + free.index(label) for label in in_output_order]
-            values = tf.transpose(values, leading + order)
-            shift = rank - len(labels) if dots_first else 0
+            axes = self._axes_of_scales(rank)
+            order = sorted(range(len(axes)), key=axes.__getitem__)
+            leading = [0] if is_per_row else []
+            values = tf.transpose(values, leading + [is_per_row + i for i in order])
             shape = [1] * rank
-            for label in in_output_order:
-                size = variable.shape[free.index(label)]
-                shape[shift + labels.index(label)] = size
-        if num_rows_axes:
+            for axis, size in zip(axes, sizes, strict=True):
+                shape[axis] = size
+        if is_per_row:
             shape[0] = -1
         return tf.cast(tf.reshape(values, shape), outputs.dtype)

@@ -131,6 +131,28 @@ class WeightNorm(RandomLayer):
         shape[self._channel_axis()] = outputs.shape[self._channel_axis()]
         return tf.cast(tf.reshape(values, shape), outputs.dtype)
 
+    def _axes_of_scales(self, rank: int) -> list[int]:
+        """Axes of outputs of that rank that the scales' axes stand for, in order."""
+        return [self._channel_axis() % rank]
+
+    def moments_of_outputs(self, outputs) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of pre-activations over all but the scales' axes.
+
+        Args:
+            outputs: A list of pre-activations [B, ...], one for each use of the layer.
+
+        Returns:
+            Two tensors of the scale's size, flat.
+        """
+        flat = []
+        for values in outputs:
+            rank = len(values.shape)
+            kept = self._axes_of_scales(rank)
+            others = [axis for axis in range(rank) if axis not in kept]
+            values = tf.transpose(tf.cast(values, tf.float32), others + kept)
+            flat.append(tf.reshape(values, [-1, tf.size(self.scale)]))
+        return tf.nn.moments(tf.concat(flat, axis=0), axes=[0])
+
     # -- saving ---------------------------------------------------------------------
 
     # Keras's own methods store the kernel and the bias by name; the scales are

@@ -4,15 +4,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf import hypernets
+from bhn_tf import hypernets, priors
 from bhn_tf.arguments import check_count
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bound import BoundedModel
+from bhn_tf.models.data_initialization import DataInitialization
 from bhn_tf.models.noise import NoiseState
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class BayesianHypernet(BoundedModel):
+class BayesianHypernet(DataInitialization, BoundedModel):
     """A network whose weight-normalisation scales are drawn by a hypernet.
 
     The hypernet h maps noise to all D generated values of the primary network at once,
@@ -33,6 +34,8 @@ class BayesianHypernet(BoundedModel):
             from `bhn_tf.likelihoods`.
         prior_stddev: Standard deviation of the Gaussian prior p(g).
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
+        prior: Another prior in place of the Gaussian: a TFP distribution over one
+            number, such as `tfd.Laplace(0.0, 1.0)`, or over D.
         num_examples: N. `None`: each `fit` learns it from its data.
         seed: Seed of the training noise; `None` for a new one.
 
@@ -57,11 +60,14 @@ class BayesianHypernet(BoundedModel):
         likelihood="categorical",
         prior_stddev: float = 1.0,
         prior_loc=None,
+        prior=None,
         num_examples: int | None = None,
         seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(likelihood, prior_stddev, prior_loc, num_examples, **kwargs)
+        super().__init__(
+            likelihood, prior_stddev, prior_loc, prior, num_examples, **kwargs
+        )
         if not isinstance(primary, keras.layers.Layer):
             raise TypeError(
                 f"Expected `primary` to be a Keras model, got {type(primary).__name__}."
@@ -69,6 +75,7 @@ class BayesianHypernet(BoundedModel):
         self.primary = primary
         self.hypernet = hypernets.get(hypernet)
         self.noise = NoiseState(seed, name="noise")
+        self._is_initialized = self._state("is_initialized_from_data", "int64", 0)
         self._build_from_built_networks()
 
     @property
@@ -183,12 +190,12 @@ class BayesianHypernet(BoundedModel):
     def _draw(self, num_samples, seed):
         self._require_built()
         if not self.num_random:
-            return tf.zeros([1, 0]), 0.0
+            return tf.zeros([1, 0]), tf.zeros([1])
         if isinstance(num_samples, int) and num_samples == 0:
             values, log_prob = self.hypernet.transform(tf.zeros([1, self.num_random]))
         else:
             values, log_prob = self.hypernet.sample_and_log_prob(num_samples, seed)
-        return values, self._kl_of(values, log_prob)
+        return values, self._log_ratios(values, log_prob)
 
     def _training_draws(self, rows):
         if not self.num_random:
@@ -197,7 +204,10 @@ class BayesianHypernet(BoundedModel):
         values, log_prob = self.hypernet.sample_and_log_prob(
             num_samples, self.noise.next_seed()
         )
-        kl = self._kl_of(values, log_prob)
+        # A replica without rows has no draws of its own.
+        ratios = self._log_ratios(values, log_prob)
+        count = tf.cast(tf.size(ratios), tf.float32)
+        kl = tf.math.divide_no_nan(tf.reduce_sum(ratios), count)
         if self.per_example_noise:
             values = tf.reshape(values, [self.train_samples, rows, self.num_random])
         return values, kl
@@ -292,6 +302,7 @@ class BayesianHypernet(BoundedModel):
             "likelihood": serialize(self.likelihood),
             "prior_stddev": self.prior_stddev,
             "prior_loc": self.prior_loc,
+            "prior": priors.serialize(self._given_prior),
             "num_examples": self.num_examples if self._num_examples_is_given else None,
             "seed": self.noise.seed,
         }

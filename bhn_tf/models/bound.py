@@ -2,18 +2,27 @@
 
 import contextlib
 import warnings
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf import priors
 from bhn_tf.arguments import check_count
 from bhn_tf.models.num_examples import count_examples, num_rows
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.trackers import Derived, mean_tracker
 
 tfd = tfp.distributions
+
+
+class Elbo(NamedTuple):
+    """An estimate of the evidence lower bound, in nats."""
+
+    mean: float
+    standard_error: float
 
 
 class BoundedModel(PredictiveModel):
@@ -26,10 +35,13 @@ class BoundedModel(PredictiveModel):
         likelihood: p(y|x, g), a name or an instance.
         prior_stddev: Standard deviation of the Gaussian prior p(g).
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
+        prior: Another prior, a TFP distribution over one number or over D.
         num_examples: N. `None`: each `fit` learns it from its data.
     """
 
-    def __init__(self, likelihood, prior_stddev, prior_loc, num_examples, **kwargs):
+    def __init__(
+        self, likelihood, prior_stddev, prior_loc, prior, num_examples, **kwargs
+    ):
         super().__init__(likelihood, **kwargs)
         if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
             raise ValueError(
@@ -38,6 +50,7 @@ class BoundedModel(PredictiveModel):
             )
         self.prior_stddev = float(prior_stddev)
         self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
+        self._given_prior = priors.deserialize(prior)
         self._num_examples = self._state("num_examples", "int64", 0)
         self._kl_weight = self._state("kl_weight", "float32", 1.0)
         self._num_examples_is_given = False
@@ -86,15 +99,48 @@ class BoundedModel(PredictiveModel):
     @property
     def prior(self) -> tfd.Distribution:
         """p(g) as a TFP distribution with event shape [D]."""
-        loc = tf.zeros([self.num_random]) + (self.prior_loc or 0.0)
-        return tfd.Independent(tfd.Normal(loc, self.prior_stddev), 1)
+        if self._given_prior is not None:
+            return priors.over_values(self._given_prior, self.num_random)
+        return priors.gaussian(self.num_random, self.prior_loc, self.prior_stddev)
 
-    def _kl_of(self, values, log_prob):
-        """KL(q ‖ p) estimated as the mean of log q(g) - log p(g) over draws [S, D]."""
-        differences = log_prob - self.prior.log_prob(values)
-        # A replica without rows has no draws of its own.
-        count = tf.cast(tf.size(differences), tf.float32)
-        return tf.math.divide_no_nan(tf.reduce_sum(differences), count)
+    def elbo(
+        self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
+    ) -> "Elbo":
+        """Estimates the evidence lower bound of data, to compare hypernets by.
+
+        `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound of the log
+        evidence where (x, y) are the training data. The KL has its full weight.
+
+        Args:
+            x, y: Arrays of inputs and labels, all N of them.
+            num_samples: S, draws of g.
+            batch_size: Rows scored at a time.
+            seed: A non-negative integer for the same draws every time.
+
+        Returns:
+            `Elbo(mean, standard_error)` in nats.
+
+        Example:
+        ```python
+        bound = model.elbo(x, y, num_samples=1000)
+        print(f"{bound.mean:.1f} ± {bound.standard_error:.1f} nats")
+        ```
+        """
+        check_count("num_samples", num_samples, minimum=2)
+        self._build_from_data(x)
+        self._checked(x, y, None)
+        batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size or 32)
+        with self._answering("log_probs", batches, num_samples, seed):
+            log_probs = keras.Model.predict(self, batches, verbose=0)
+        log_ratios = self._log_ratios_of_draws.numpy()
+        bounds = log_probs.sum(axis=0, dtype="float64") - log_ratios
+        # Without generated values there is one network, and nothing to estimate.
+        spread = bounds.std(ddof=1) if len(bounds) > 1 else 0.0
+        return Elbo(float(bounds.mean()), float(spread / np.sqrt(len(bounds))))
+
+    def _log_ratios(self, values, log_prob):
+        """log q(g) - log p(g) of draws g [S, D], whose mean estimates KL(q ‖ p)."""
+        return log_prob - self.prior.log_prob(values)
 
     # -- training -------------------------------------------------------------------
 

@@ -233,7 +233,10 @@ class Prediction:
 
     def predict_step(self, data):
         """Answers for a batch under the draws that the call has made."""
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        if self._answer == "log_probs":
+            log_probs = self._score_draws(x, y, self._draws.value(), training=False)[0]
+            return tf.transpose(log_probs)
         raws = self._raws(x, self._draws.value())
         if self._answer == "samples":
             return self._samples(raws)

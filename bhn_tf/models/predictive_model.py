@@ -54,7 +54,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     # -- to be provided -------------------------------------------------------------
 
     def _draw(self, num_samples, seed):
-        """S draws outside of any graph, [S, ...], and their mean KL in nats.
+        """S draws [S, ...], and log q - log p of each [S], whose mean is the KL.
 
         Without samples, the draw at the centre, [1, ...].
         """
@@ -96,14 +96,14 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         """Makes the draws of a call. They live in a variable of any S, so that the
         compiled functions need no second trace."""
         check_count("num_samples", num_samples, minimum=0)
-        draws, kl = self._draw(num_samples, seed)
+        draws, self._log_ratios_of_draws = self._draw(num_samples, seed)
         if self._draws is None:
             with self._own_scope():
                 self._draws = tf.Variable(
                     draws, trainable=False, shape=[None, *draws.shape[1:]]
                 )
         self._draws.assign(draws)
-        self._draws_kl.assign(kl)
+        self._draws_kl.assign(tf.reduce_mean(self._log_ratios_of_draws))
 
     @contextlib.contextmanager
     def _answering(self, answer, x, num_samples, seed):
@@ -183,9 +183,10 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     @property
     def _raw_shapes(self):
         """The shape of the raw outputs, or a list of them; `None` if not known."""
-        if self._raw_spec is None or not keras.tree.is_nested(self._raw_spec):
-            return self._raw_spec and tuple(self._raw_spec.shape)
-        return [tuple(spec.shape) for spec in keras.tree.flatten(self._raw_spec)]
+        if self._raw_spec is None:
+            return None
+        shapes = [tuple(spec.shape) for spec in keras.tree.flatten(self._raw_spec)]
+        return shapes if keras.tree.is_nested(self._raw_spec) else shapes[0]
 
     def _build_from_data(self, x):
         if self._distribute_strategy is None and tf.distribute.has_strategy():

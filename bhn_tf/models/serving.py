@@ -97,6 +97,11 @@ class Serving:
                 "Export takes models of one input, and this one has inputs of shapes "
                 f"{shape}."
             )
+        if self.likelihood.output_names:
+            raise ValueError(
+                "Export takes models of one output, and this one has "
+                f"{list(self.likelihood.output_names)}."
+            )
         return [None, *shape[1:]], tf.float32
 
 

@@ -9,12 +9,6 @@ import tensorflow as tf
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
 
-#: Initialisers with seeds, so that a layer and its twin draw the same weights.
-SEEDED = {
-    "kernel_initializer": keras.initializers.GlorotUniform(seed=1),
-    "bias_initializer": keras.initializers.RandomNormal(seed=2),
-}
-
 # Relative precision of the outputs; half precision rounds inputs, kernel and product.
 POLICIES = {
     "float32": 1e-5,
@@ -25,62 +19,99 @@ POLICIES = {
 }
 
 
-def check_layer(layer_class, arguments, input_shape):
+def check_layer(layer_class, arguments, input_shape, output_axes=(-1,)):
     """Checks a layer with some constructor arguments against its Keras twin.
 
     Args:
         layer_class: A layer `WeightNorm...` of `bhn_tf.layers`.
         arguments: Constructor arguments that the Keras layer has as well.
         input_shape: Shape of a batch of inputs, rows first.
+        output_axes: Axes of the kernel that have a scale for each entry.
     """
-    check_equals_keras(layer_class, arguments, input_shape)
-    arguments, inputs = {**SEEDED, **arguments}, _inputs(input_shape)
-    for random in WeightNorm.GENERATED:
-        _check_generated_values(layer_class, {**arguments, "random": random}, inputs)
-        _check_stays_handed_over(layer_class, {**arguments, "random": random}, inputs)
+    check_equals_keras(layer_class, arguments, input_shape, output_axes)
+    check_random(layer_class, arguments, input_shape)
+    arguments, inputs = seeded(layer_class, arguments), inputs_of(input_shape)
     for policy, precision in POLICIES.items():
         _check_dtype_policy(layer_class, arguments, inputs, policy, precision)
     for policy in ("float32", "float16", "mixed_float16"):
-        for vanishing in (0.0, 1e-6):
-            _check_vanishing_kernels(layer_class, arguments, inputs, policy, vanishing)
+        for length in (0.0, 1e-6):
+            _check_short_directions(
+                layer_class, arguments, inputs, policy, length, output_axes
+            )
     _check_leaves_zero(layer_class, arguments, inputs)
-    _check_config(layer_class, arguments, inputs)
+    check_config(layer_class, arguments, input_shape)
     _check_refuses_integers(layer_class, arguments, inputs)
 
 
-def check_equals_keras(layer_class, arguments, input_shape):
+def check_equals_keras(layer_class, arguments, input_shape, output_axes=(-1,)):
     """The part of `check_layer` that compares outputs with those of the twin."""
-    arguments, inputs = {**SEEDED, **arguments}, _inputs(input_shape)
+    arguments, inputs = seeded(layer_class, arguments), inputs_of(input_shape)
     _check_equals_its_twin(layer_class, arguments, inputs)
-    _check_scales_multiply_directions(layer_class, arguments, inputs)
+    _check_scales_multiply_directions(layer_class, arguments, inputs, output_axes)
 
 
-def _inputs(shape):
+def check_random(layer_class, arguments, input_shape):
+    """The part of `check_layer` about what is generated; for every random layer."""
+    inputs = inputs_of(input_shape)
+    for random in layer_class.GENERATED:
+        modes = {**seeded(layer_class, arguments), "random": random}
+        _check_generated_values(layer_class, modes, inputs)
+        _check_stays_handed_over(layer_class, modes, inputs)
+
+
+def check_config(layer_class, arguments, input_shape):
+    """A configuration that went through JSON makes an equal layer of its own."""
+    inputs = inputs_of(input_shape)
+    arguments = {**arguments, "random": "scale_and_bias", "name": "layer"}
+    if issubclass(layer_class, WeightNorm):
+        initializer = keras.initializers.RandomNormal(mean=1.0, seed=5)
+        arguments["scale_initializer"] = initializer
+    layer = built(layer_class, arguments, inputs)
+    config = json.loads(json.dumps(layer.get_config()))
+    assert set(arguments) <= set(config)
+    clone = layer_class.from_config(config)
+    assert json.loads(json.dumps(clone.get_config())) == config
+    clone.build(inputs.shape)
+    assert not {id(w) for w in clone.weights} & {id(w) for w in layer.weights}
+    np.testing.assert_array_equal(clone(inputs), layer(inputs))
+
+
+def seeded(layer_class, arguments):
+    """Adds initialisers with seeds: a layer and its twin then draw the same weights."""
+    if not issubclass(layer_class, WeightNorm):
+        return arguments
+    is_depthwise = "Depthwise" in layer_class.__name__
+    kernel = "depthwise_initializer" if is_depthwise else "kernel_initializer"
+    return {
+        kernel: keras.initializers.GlorotUniform(seed=1),
+        "bias_initializer": keras.initializers.RandomNormal(seed=2),
+        **arguments,
+    }
+
+
+def inputs_of(shape):
     return np.random.default_rng(0).normal(size=shape).astype("float32")
 
 
-def _twin_of(layer_class, arguments, inputs):
+def twin_of(layer_class, arguments, inputs):
     """The built Keras layer with these arguments."""
     twin = getattr(keras.layers, layer_class.__name__.removeprefix("WeightNorm"))
     arguments = {name: value for name, value in arguments.items() if name != "random"}
-    return _built(twin, arguments, inputs)
+    return built(twin, arguments, inputs)
 
 
-def _built(layer_class, arguments, inputs):
+def built(layer_class, arguments, inputs):
     layer = layer_class(**arguments)
     layer.build(inputs.shape)
     return layer
 
 
-def _values_of(layer):
-    """Arrays of the weights by name: kernel, bias, scale."""
-    return {weight.name: weight.numpy() for weight in layer.weights}
-
-
-def _normalized(kernel, scale):
+def _normalized(kernel, scale, output_axes):
     kernel = np.asarray(kernel, "float64")
-    axes = tuple(range(kernel.ndim - 1))
-    return scale * kernel / np.sqrt(np.sum(kernel**2, axis=axes))
+    output_axes = {axis % kernel.ndim for axis in output_axes}
+    axes = tuple(axis for axis in range(kernel.ndim) if axis not in output_axes)
+    norm = np.sqrt(np.sum(kernel**2, axis=axes, keepdims=True))
+    return np.expand_dims(scale, axes) * kernel / norm
 
 
 def _assert_close(results, expected, precision):
@@ -92,8 +123,8 @@ def _assert_close(results, expected, precision):
 
 
 def _check_equals_its_twin(layer_class, arguments, inputs):
-    twin = _twin_of(layer_class, arguments, inputs)
-    layer = _built(layer_class, arguments, inputs)
+    twin = twin_of(layer_class, arguments, inputs)
+    layer = built(layer_class, arguments, inputs)
     expected = twin(inputs)
     _assert_close(layer(inputs), expected, 1e-6)
     np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
@@ -102,34 +133,28 @@ def _check_equals_its_twin(layer_class, arguments, inputs):
     assert symbolic.shape == (None, *expected.shape[1:])
 
 
-def _check_scales_multiply_directions(layer_class, arguments, inputs):
+def _check_scales_multiply_directions(layer_class, arguments, inputs, output_axes):
     """`w_j = g_j v_j / ||v_j||`, whatever g and v are."""
-    layer = _built(layer_class, arguments, inputs)
-    twin = _twin_of(layer_class, arguments, inputs)
+    layer = built(layer_class, arguments, inputs)
+    twin = twin_of(layer_class, arguments, inputs)
     rng = np.random.default_rng(3)
-    scale = np.linspace(-1.0, 2.0, layer.scale.shape[0]).astype("float32")
-    kernel = rng.normal(size=twin.kernel.shape).astype("float32")
+    scale, kernel = (
+        rng.normal(size=variable.shape).astype("float32")
+        for variable in (layer.scale, twin.kernel)
+    )
     layer.scale.assign(scale)
-    layer.kernel.assign(kernel)
-    twin.kernel.assign(_normalized(kernel, scale).astype("float32"))
+    layer.direction.assign(kernel)
+    twin.kernel.assign(_normalized(kernel, scale, output_axes).astype("float32"))
     _assert_close(layer(inputs), twin(inputs), 1e-5)
 
 
 def _check_generated_values(layer_class, arguments, inputs):
     """A generated value is used as if the layer's own variable held it."""
-    layer = _built(layer_class, arguments, inputs)
+    layer = built(layer_class, arguments, inputs)
     own_outputs = layer(inputs).numpy()
-    _assert_close(own_outputs, _twin_of(layer_class, arguments, inputs)(inputs), 1e-6)
+    _assert_close(own_outputs, twin_of(layer_class, arguments, inputs)(inputs), 1e-6)
     variables = layer.generated_weights
-    names = [variable.name for variable in variables]
-    expected_names = {
-        "none": [],
-        "scale": ["scale"],
-        "scale_and_bias": ["scale", "bias"],
-        "kernel": ["kernel"],
-        "kernel_and_bias": ["kernel", "bias"],
-    }[layer.random]
-    assert names == [n for n in expected_names if n != "bias" or layer.use_bias]
+    assert [variable.name for variable in variables] == _generated_names(layer)
     assert layer.num_random == sum(np.prod(v.shape, dtype=int) for v in variables)
 
     rng = np.random.default_rng(4)
@@ -144,7 +169,7 @@ def _check_generated_values(layer_class, arguments, inputs):
             return layer(inputs).numpy()
 
     def holding(values):
-        other = _built(layer_class, arguments, inputs)
+        other = built(layer_class, arguments, inputs)
         for weight, draw in zip(other.generated_weights, values, strict=True):
             weight.assign(draw)
         return other(inputs).numpy()
@@ -164,12 +189,28 @@ def _check_generated_values(layer_class, arguments, inputs):
     np.testing.assert_array_equal(layer(inputs), own_outputs)
 
 
+def _generated_names(layer):
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return ["gamma", "beta"][
+            : ("none", "scale", "scale_and_bias").index(layer.random)
+        ]
+    bias = ["bias"] if layer.use_bias else []
+    return {
+        "none": [],
+        "scale": ["scale"],
+        "scale_and_bias": ["scale", *bias],
+        "kernel": ["kernel"],
+        "kernel_and_bias": ["kernel", *bias],
+    }[layer.random]
+
+
 def _check_stays_handed_over(layer_class, arguments, inputs):
     """No toggling of `trainable` trains a generated weight behind the hypernet."""
     layer = layer_class(**arguments)
     inner = keras.Sequential([keras.Input(inputs.shape[1:]), layer])
     outer = keras.Sequential([keras.Input(inputs.shape[1:]), inner])
-    all_ids = {id(weight) for weight in layer.weights}
+    all_ids = {id(weight) for weight in layer.trainable_weights}
+    assert {id(weight) for weight in layer.generated_weights} <= all_ids
     assert {id(weight) for weight in outer.trainable_variables} == all_ids
     layer.hand_over()
     own = all_ids - {id(weight) for weight in layer.generated_weights}
@@ -183,12 +224,12 @@ def _check_stays_handed_over(layer_class, arguments, inputs):
 
 
 def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
-    expected = _built(layer_class, arguments, inputs)
-    layer = _built(layer_class, {**arguments, "dtype": policy}, inputs)
+    expected = built(layer_class, arguments, inputs)
+    layer = built(layer_class, {**arguments, "dtype": policy}, inputs)
     for weight, other in zip(layer.weights, expected.weights, strict=True):
         weight.assign(other)
     assert {weight.dtype for weight in layer.weights} == {layer.variable_dtype}
-    value = tf.cast(expected.scale, "float32") * tf.ones([len(inputs), 1])
+    value = tf.stack([tf.cast(expected.scale, "float32")] * len(inputs))
 
     # In a graph, which is stricter about dtypes than eager execution.
     @tf.function
@@ -201,17 +242,19 @@ def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
         _assert_close(tf.cast(outputs, "float64"), expected(inputs), precision)
 
 
-def _check_vanishing_kernels(layer_class, arguments, inputs, policy, size):
+def _check_short_directions(
+    layer_class, arguments, inputs, policy, length, output_axes
+):
     """Directions of (almost) no length: all of them, or that of one output."""
-    for outputs in (slice(None), slice(0, 1)):
-        layer = _built(
+    for outputs in (..., (0,) * len(output_axes)):
+        layer = built(
             layer_class,
             {**arguments, "dtype": policy, "scale_initializer": "ones"},
             inputs,
         )
-        kernel = layer.kernel.numpy()
-        kernel[..., outputs] = size
-        layer.kernel.assign(kernel)
+        kernel = layer.direction.numpy()
+        np.moveaxis(kernel, output_axes, range(len(output_axes)))[outputs] = length
+        layer.direction.assign(kernel)
         optimizer = keras.optimizers.SGD(1e-3)
         for _ in range(10):
             with tf.GradientTape() as tape:
@@ -226,36 +269,20 @@ def _check_vanishing_kernels(layer_class, arguments, inputs, policy, size):
 
 def _check_leaves_zero(layer_class, arguments, inputs):
     """At zero a direction learns as the twin's kernel does."""
-    arguments = {**arguments, "kernel_initializer": "zeros"}
-    twin = _twin_of(layer_class, arguments, inputs)
-    layer = _built(layer_class, {**arguments, "scale_initializer": "ones"}, inputs)
+    twin = twin_of(layer_class, arguments, inputs)
+    layer = built(layer_class, {**arguments, "scale_initializer": "ones"}, inputs)
+    for kernel in (twin.kernel, layer.direction):
+        kernel.assign(tf.zeros_like(kernel))
     gradients = []
-    for each in (twin, layer):
+    for each, kernel in ((twin, twin.kernel), (layer, layer.direction)):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.square(each(inputs) - 1.0))
-        gradients.append(tape.gradient(loss, each.kernel.value))
+        gradients.append(tape.gradient(loss, kernel.value))
     np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-5, atol=1e-5)
 
 
-def _check_config(layer_class, arguments, inputs):
-    arguments = {
-        **arguments,
-        "random": "scale_and_bias",
-        "scale_initializer": keras.initializers.RandomNormal(mean=1.0, seed=5),
-        "name": "layer",
-    }
-    layer = _built(layer_class, arguments, inputs)
-    config = json.loads(json.dumps(layer.get_config()))
-    assert set(arguments) <= set(config)
-    clone = layer_class.from_config(config)
-    assert json.loads(json.dumps(clone.get_config())) == config
-    clone.build(inputs.shape)
-    assert not {id(w) for w in clone.weights} & {id(w) for w in layer.weights}
-    np.testing.assert_array_equal(clone(inputs), layer(inputs))
-
-
 def _check_refuses_integers(layer_class, arguments, inputs):
-    layer = _built(layer_class, arguments, inputs)
+    layer = built(layer_class, arguments, inputs)
     for dtype in ("uint8", "int32", "bool"):
         try:
             layer(np.ones(inputs.shape, dtype))

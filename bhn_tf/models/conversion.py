@@ -1,0 +1,178 @@
+"""From a Keras model to a Bayesian hypernetwork around a copy of it."""
+
+import keras
+
+from bhn_tf.hypernets import MeanField, RealNVP
+from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.weight_norm import WeightNorm
+from bhn_tf.models.bayesian_hypernet import BayesianHypernet
+from bhn_tf.models.conversion_report import ConversionReport, ReportRow
+from bhn_tf.models.conversion_rules import ConversionRules
+from bhn_tf.models.copying import carry_state, copy_network, fresh_layer, is_graph
+from bhn_tf.models.layer_selection import LayerSelection, paths_of_layers
+
+# A hypernet of this many weights (16 MB) is affordable beside any network.
+_ALWAYS_AFFORDABLE = 4_000_000
+
+
+def from_keras(
+    model,
+    hypernet=None,
+    random: str = "scale",
+    only=None,
+    skip=(),
+    freeze=(),
+    **kwargs,
+) -> BayesianHypernet:
+    """Turns a Keras model, trained or not, into a Bayesian hypernetwork.
+
+    Dense, convolutional (plain, transposed, depthwise) and EinsumDense layers become
+    their weight-normalised twins of `bhn_tf.layers`, in a copy with the same weights:
+    at the centre the copy answers what the original does. Everything else is kept.
+    The original is left as it is.
+
+    Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
+    through dropout, padding, pooling and concatenation. There γ is generated instead
+    (and β for "scale_and_bias"), and the layer stays as it is. A sum of branches does
+    not cancel their scales, nor does a normalisation over several channels.
+
+    `model.conversion_report` says what became of every layer.
+
+    Args:
+        model: A Sequential or functional Keras model, built.
+        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+            `bhn_tf.hypernets`. `None` chooses by the number of generated values and
+            says what it chose.
+        random: What is generated for each converted layer: "scale",
+            "scale_and_bias", "kernel" or "kernel_and_bias". Whole kernels are
+            generated also before a batch normalisation.
+        only: The layers to make random: names, paths such as "outer/inner", layers,
+            classes, functions of a layer that return a bool, or one of these. The
+            name of a nested model stands for all layers in it. A batch normalisation
+            that is named itself has its γ generated wherever it stands.
+        skip: Layers not to make random, in the same way.
+        freeze: Layers whose weights are not trained any more, in the same way; what
+            is generated for them still is.
+        **kwargs: Arguments of `BayesianHypernet`: `likelihood`, `prior_stddev`,
+            `num_examples`, ...
+
+    Returns:
+        A `BayesianHypernet`, not compiled.
+
+    Raises:
+        ValueError: If the model's layers are not known to Keras or have no weights
+            yet, a name is that of no layer, or nothing would be random.
+        TypeError: If `model` is no Keras model.
+
+    Example:
+    ```python
+    model = bhn_tf.from_keras(trained, skip="embedding", num_examples=60_000)
+    print(model.conversion_report)
+    model.compile("adam")
+    model.fit(x, y, epochs=3)
+    ```
+    """
+    _require_convertible(model, random)
+    paths = paths_of_layers(model)
+    decisions = ConversionRules(model, paths, random, only, skip).decisions()
+    frozen = LayerSelection("freeze", freeze, paths)
+
+    def make(layer):
+        decision = decisions[layer]
+        if decision.random is None:
+            return fresh_layer(layer)
+        return decision.target.from_config(
+            {**layer.get_config(), "random": decision.random}
+        )
+
+    copies = copy_network(model, make, _carry_over)
+    for layer in paths:
+        if frozen.covers(layer):
+            copies[layer].trainable = False
+    report = _report(paths, decisions, copies)
+    if not report.num_random:
+        raise ValueError(
+            f"Nothing in {model.name!r} would be random:\n{report}\nSupported are "
+            "Dense, EinsumDense and convolutional layers; for others use "
+            "`bhn_tf.layers` in the network itself."
+        )
+    if hypernet is None:
+        hypernet = _chosen_hypernet(report.num_random, model.count_params())
+    converted = BayesianHypernet(copies[model], hypernet, **kwargs)
+    converted.conversion_report = report
+    return converted
+
+
+def _require_convertible(model, random):
+    if random not in WeightNorm.GENERATED or random == "none":
+        modes = sorted(set(WeightNorm.GENERATED) - {"none"})
+        raise ValueError(f"Expected `random` to be one of {modes}, got {random!r}.")
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"Expected `model` to be a Keras model, got {type(model).__name__}."
+        )
+    if not is_graph(model):
+        raise ValueError(
+            f"{type(model).__name__} {model.name!r} has a `call` of its own, so its "
+            "layers cannot be replaced from outside. Use the layers of "
+            "`bhn_tf.layers` inside the class; `bhn_tf.BayesianHypernet(model)` takes "
+            "it as it is."
+        )
+    if not model.built or not hasattr(model, "inputs"):
+        raise ValueError(
+            f"{type(model).__name__} {model.name!r} has no weights to carry over yet. "
+            "Call `model.build(input_shape)`, or start it with `keras.Input(shape)`."
+        )
+
+
+def _carry_over(layer, copied):
+    """Gives a copy the layer's weights: as they are, or as direction and scale."""
+    if not isinstance(copied, WeightNorm):
+        carry_state(layer, copied)
+        return
+    is_twin = isinstance(layer, WeightNorm)
+    copied.direction.assign(layer.direction if is_twin else layer.kernel)
+    if copied.scale is not None:
+        scale = layer.scale if is_twin else None
+        copied.scale.assign(copied.kernel_norm() if scale is None else scale)
+    if copied.bias is not None:
+        copied.bias.assign(layer.bias)
+
+
+def _report(paths, decisions, copies):
+    rows = []
+    for layer, (path, *others) in paths.items():
+        copied, reason = copies[layer], decisions[layer].reason
+        is_random = isinstance(copied, RandomLayer)
+        generated = copied.generated_weights if is_random else []
+        if others:
+            shared = f"shared with {', '.join(others)}"
+            reason = f"{reason}; {shared}".removeprefix("; ")
+        rows.append(
+            ReportRow(
+                path,
+                type(layer).__name__,
+                tuple(variable.name for variable in generated),
+                copied.num_random if is_random else 0,
+                reason,
+            )
+        )
+    return ConversionReport(tuple(rows))
+
+
+def _chosen_hypernet(num_random, num_weights):
+    """A flow while it is small in itself, or no larger than the network.
+
+    Each coupling layer has two matrices, from the D / 2 values it keeps to the hidden
+    units and from there to shift and log-scale of the other D / 2.
+    """
+    flow = RealNVP()
+    size = int(flow.num_layers * flow.hidden_units[0] * 1.5 * num_random)
+    is_flow = size <= max(num_weights, _ALWAYS_AFFORDABLE)
+    chosen = flow if is_flow else MeanField()
+    print(
+        f"Chose the hypernet {type(chosen).__name__} for D = {num_random:,} generated "
+        f"values: a RealNVP {'has' if is_flow else 'would have'} about {size:,} "
+        f"weights, the network {num_weights:,}. Another one can be given as `hypernet`."
+    )
+    return chosen

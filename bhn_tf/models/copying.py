@@ -1,0 +1,103 @@
+"""Copies of a network in which some layers are replaced.
+
+Keras's `clone_model` forgets sparse and optional inputs, compiles the copy where the
+original is compiled, and carries no weights over; loading what was saved forgets that
+nested models share a layer. A network that is to be answered for is copied here.
+"""
+
+import tempfile
+
+import keras
+
+# The two kinds of models whose layers and connections Keras knows. A class that
+# overrides `call` keeps them to itself.
+_GRAPH_CALLS = ("Sequential.call", "Functional.call")
+
+
+def is_graph(layer) -> bool:
+    """Returns whether a layer is a model whose connections are known: Sequential or
+    functional."""
+    call = type(layer).call
+    return call.__qualname__ in _GRAPH_CALLS and call.__module__.startswith("keras.")
+
+
+def copy_network(network, make, carry_over) -> dict:
+    """Copies a Sequential or functional model, layer by layer.
+
+    Nested models are copied in the same way, a layer used in several places becomes
+    one layer, and kinds of inputs, names and `trainable` stay. The copy is not
+    compiled.
+
+    Args:
+        network: A built Sequential or functional model.
+        make: Maps a layer to the new layer in its place, without weights yet.
+        carry_over: Called with each layer and its copy once both have weights.
+
+    Returns:
+        Every layer and nested model of the network, itself first, with its copy.
+
+    Example:
+    ```python
+    copy = copy_network(network, fresh_layer, carry_state)[network]
+    ```
+    """
+    copies = {}
+
+    def copy_of(operation):
+        if operation not in copies:
+            make_copy = _copied_graph if is_graph(operation) else _made
+            copies[operation] = make_copy(operation)
+        return copies[operation]
+
+    def _made(operation):
+        is_layer = isinstance(operation, keras.layers.Layer)
+        return make(operation) if is_layer else fresh_layer(operation)
+
+    def _copied_graph(graph):
+        if isinstance(graph, keras.Sequential):
+            inputs = _fresh_input(graph.inputs[0])
+            layers = [copy_of(layer) for layer in graph.layers]
+            return keras.Sequential([inputs, *layers], name=graph.name)
+        inputs = keras.tree.map_structure(_fresh_input, graph.input)
+        # How Keras itself calls the layers, and how `clone_model` does.
+        outputs = graph._run_through_graph(inputs, operation_fn=copy_of)
+        return keras.Model(inputs, outputs, name=graph.name)
+
+    copy_of(network)
+    layers = [layer for layer in network._flatten_layers() if layer in copies]
+    for layer in layers:
+        if not is_graph(layer):
+            carry_over(layer, copies[layer])
+    # A model sets the flag of all that it holds, so models come before their layers.
+    for layer in layers:
+        for inner, copied in _pairs(layer, copies):
+            copied.trainable = inner.trainable
+    return {layer: copies[layer] for layer in layers}
+
+
+def fresh_layer(layer):
+    """Returns a layer, or an operation, with the same configuration."""
+    return type(layer).from_config(layer.get_config())
+
+
+def carry_state(layer, copied) -> None:
+    """Gives a copied layer the weights, statistics and vocabularies of the original."""
+    for old, new in zip(layer._flatten_layers(), copied._flatten_layers(), strict=True):
+        # A layer may keep more than weights in step, so it saves and loads by itself.
+        store = {}
+        old.save_own_variables(store)
+        new.load_own_variables(store)
+        if hasattr(old, "save_assets"):
+            with tempfile.TemporaryDirectory() as directory:
+                old.save_assets(directory)
+                new.load_assets(directory)
+
+
+def _pairs(layer, copies):
+    if is_graph(layer):
+        return [(layer, copies[layer])]
+    return zip(layer._flatten_layers(), copies[layer]._flatten_layers(), strict=True)
+
+
+def _fresh_input(tensor):
+    return fresh_layer(tensor._keras_history.operation).output

@@ -1,0 +1,179 @@
+"""Where the scales of a network's layers are cancelled by batch normalisation.
+
+Multiply an output of a convolution by g, and a batch normalisation behind it divides
+by |g| again: the loss has no gradient by g, and the scale drifts to its prior. Every
+tensor of the network is followed here with the scales that it still carries.
+"""
+
+import dataclasses
+
+import keras
+
+from bhn_tf.models.copying import is_graph
+
+# A positive factor of one channel leaves these layers as it came in.
+_TRANSPARENT = tuple(
+    getattr(keras.layers, name)
+    for name in (
+        "ActivityRegularization",
+        "Dropout",
+        "GaussianDropout",
+        "Identity",
+        *(
+            f"{kind}{rank}D"
+            for rank in (1, 2, 3)
+            for kind in (
+                "AveragePooling",
+                "Cropping",
+                "GlobalAveragePooling",
+                "GlobalMaxPooling",
+                "MaxPooling",
+                "SpatialDropout",
+                "UpSampling",
+                "ZeroPadding",
+            )
+        ),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trail:
+    """The scales that a tensor carries: layers, and the axis of their outputs."""
+
+    axes: dict = dataclasses.field(default_factory=dict)
+
+
+class ScaleTrails:
+    """Follows the outputs of layers to the first layers that do not pass a scale on.
+
+    Args:
+        network: A built Sequential or functional model.
+        is_source: Whether a layer has scales that are to be followed.
+
+    Attributes:
+        ends: For each source the places where its scale ends: a batch normalisation
+            that cancels it, or `None` for anything else, such as an activation, a
+            sum or the output of the network.
+    """
+
+    def __init__(self, network, is_source):
+        self.ends = {}
+        self._is_source = is_source
+        outputs = self._through(network, [_Trail()] * len(network.inputs))
+        self._end(*keras.tree.flatten(outputs))
+
+    def _through(self, graph, trails):
+        """Sends trails through a model as if they were its inputs."""
+        if isinstance(graph, keras.Sequential):
+            for layer in graph.layers:
+                trails = [self._visit(layer)(*trails)]
+            return trails[0]
+        return graph._run_through_graph(trails, operation_fn=self._visit)
+
+    def _visit(self, operation):
+        def call(*args, **kwargs):
+            leaves = keras.tree.flatten((args, kwargs))
+            trails = [leaf for leaf in leaves if isinstance(leaf, _Trail)]
+            if is_graph(operation) and len(trails) == len(operation.inputs):
+                return self._through(operation, trails)
+            outputs = keras.tree.flatten(operation.output)
+            if len(outputs) == 1:
+                return self._behind(operation, trails)
+            self._end(*trails)
+            return [_Trail()] * len(outputs)
+
+        return call
+
+    def _behind(self, layer, trails):
+        """The trail of what a layer with one output makes of its inputs."""
+        passed = {}
+        for trail in trails:
+            for source, axis in trail.axes.items():
+                axis_behind = _axis_behind(layer, source, axis)
+                if axis_behind is None:
+                    self._note_end(source, layer if _cancels(layer, axis) else None)
+                else:
+                    passed[source] = axis_behind
+        if self._is_source(layer):
+            axis = _axis_of_outputs(layer)
+            if axis is None or not _is_passed_by(layer.activation, layer):
+                self._note_end(layer, None)
+            else:
+                passed[layer] = axis
+        return _Trail(passed)
+
+    def _end(self, *trails):
+        for trail in trails:
+            for source in trail.axes:
+                self._note_end(source, None)
+
+    def _note_end(self, source, end):
+        ends = self.ends.setdefault(source, [])
+        if end not in ends:
+            ends.append(end)
+
+
+def _cancels(layer, axis):
+    if not isinstance(layer, keras.layers.BatchNormalization):
+        return False
+    rank = layer.input_spec.ndim
+    return layer.axis % rank == axis % rank
+
+
+def _axis_behind(layer, source, axis):
+    """The axis of a source's outputs behind a layer; `None` where the scale ends."""
+    if isinstance(layer, _TRANSPARENT):
+        is_same = not hasattr(layer, "data_format") or _channel_axis(layer) == axis
+        return axis if is_same else None
+    if isinstance(layer, keras.layers.Concatenate):
+        rank = len(layer.output.shape)
+        return axis if layer.axis % rank == axis % rank else None
+    if isinstance(layer, keras.layers.Flatten):
+        # Every entry is a channel of its own now.
+        return -1
+    if _is_activation(layer) and _is_passed_by(_activation_of(layer), source):
+        return axis
+    return None
+
+
+def _is_activation(layer):
+    return isinstance(
+        layer, keras.layers.Activation | keras.layers.ReLU | keras.layers.LeakyReLU
+    )
+
+
+def _activation_of(layer):
+    if isinstance(layer, keras.layers.LeakyReLU):
+        return keras.activations.leaky_relu
+    if isinstance(layer, keras.layers.ReLU):
+        is_plain = layer.max_value is None and layer.threshold == 0
+        return keras.activations.relu if is_plain else layer
+    return layer.activation
+
+
+def _is_passed_by(activation, source):
+    """Whether `f(g x) = g f(x)` for positive g. With a bias, which g does not
+    multiply, it holds for the identity alone."""
+    if activation in (None, keras.activations.linear):
+        return True
+    homogeneous = (keras.activations.relu, keras.activations.leaky_relu)
+    return activation in homogeneous and source.bias is None
+
+
+def _channel_axis(layer):
+    return 1 if layer.data_format == "channels_first" else -1
+
+
+def _axis_of_outputs(layer):
+    """The axis along which a layer has its scales; `None` if there are several."""
+    if not isinstance(layer, keras.layers.EinsumDense):
+        return _channel_axis(layer) if hasattr(layer, "data_format") else -1
+    operands, outputs = layer.equation.replace(" ", "").split("->")
+    labels = [label for label in operands.split(",")[1] if label in outputs]
+    if len(labels) != 1:
+        return None
+    before, _, after = outputs.partition("...")
+    if labels[0] in before:
+        return before.index(labels[0])
+    return after.index(labels[0]) - len(after)

@@ -1,0 +1,85 @@
+"""Priors p(g) as TFP distributions over D values, and how they are saved."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+tfd = tfp.distributions
+
+
+def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
+    """Returns N(loc, stddev² I), the paper's prior where `loc` is 0 and `stddev` 1.
+
+    Args:
+        event_size: D.
+        loc: A number, D numbers, or `None` for zero.
+        stddev: Standard deviation of every value.
+    """
+    loc = tf.zeros([event_size]) + (0.0 if loc is None else loc)
+    return tfd.Independent(tfd.Normal(loc, stddev), 1)
+
+
+def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribution:
+    """Returns a given distribution as one over vectors of D values.
+
+    Args:
+        distribution: Over one number (the same for every value), over D numbers as a
+            batch, or over vectors of D.
+        event_size: D.
+
+    Raises:
+        ValueError: If its shape is none of these.
+
+    Example:
+    ```python
+    over_values(tfd.Laplace(0.0, 1.0), event_size=3).event_shape  # [3]
+    ```
+    """
+    batch, event = list(distribution.batch_shape), list(distribution.event_shape)
+    if batch == [] and event == []:
+        return tfd.Sample(distribution, sample_shape=[event_size])
+    if batch == [event_size] and event == []:
+        return tfd.Independent(distribution, 1)
+    if batch == [] and event == [event_size]:
+        return distribution
+    raise ValueError(
+        f"Expected a prior over one number, or over D = {event_size}, got batch shape "
+        f"{batch} and event shape {event}."
+    )
+
+
+def serialize(distribution: tfd.Distribution | None) -> dict | None:
+    """Turns a TFP distribution into what JSON can hold: its class and parameters."""
+    if distribution is None:
+        return None
+    return {
+        "distribution": type(distribution).__name__,
+        "parameters": {
+            name: _serialize_value(value)
+            for name, value in distribution.parameters.items()
+            if value is not None
+        },
+    }
+
+
+def _serialize_value(value):
+    if isinstance(value, tfd.Distribution):
+        return serialize(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return np.asarray(value).tolist()
+
+
+def deserialize(config) -> tfd.Distribution | None:
+    """The inverse of `serialize`; a distribution is returned as it is."""
+    if config is None or isinstance(config, tfd.Distribution):
+        return config
+    parameters = {
+        name: deserialize(value) if _is_distribution(value) else value
+        for name, value in config["parameters"].items()
+    }
+    return getattr(tfd, config["distribution"])(**parameters)
+
+
+def _is_distribution(value) -> bool:
+    return isinstance(value, dict) and "distribution" in value

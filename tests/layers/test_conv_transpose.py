@@ -1,0 +1,42 @@
+import pytest
+
+from bhn_tf.layers import (
+    WeightNormConv1DTranspose,
+    WeightNormConv2DTranspose,
+    WeightNormConv3DTranspose,
+)
+from tests.layers.layer_check import check_equals_keras, check_layer
+
+LAYERS = {
+    "1d": (WeightNormConv1DTranspose, (3, 5, 2)),
+    "2d": (WeightNormConv2DTranspose, (3, 4, 5, 2)),
+    "3d": (WeightNormConv3DTranspose, (2, 3, 2, 3, 2)),
+}
+OPTIONS = {
+    "same": {"padding": "same"},
+    "strides": {"strides": 2},
+    "output_padding": {"strides": 2, "output_padding": 1, "padding": "same"},
+    "dilation": {"dilation_rate": 2},
+    "one_filter": {"filters": 1, "kernel_size": 1},
+}
+# The kernel is [..., outputs, inputs].
+OUTPUT_AXES = (-2,)
+every_layer = pytest.mark.parametrize(
+    ("layer_class", "input_shape"), LAYERS.values(), ids=LAYERS
+)
+
+
+@every_layer
+@pytest.mark.parametrize("options", [{}, {"use_bias": False, "activation": "relu"}])
+def test_layer(layer_class, input_shape, options):
+    arguments = {"filters": 3, "kernel_size": 2, **options}
+    check_layer(layer_class, arguments, input_shape, OUTPUT_AXES)
+
+
+@every_layer
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_options(layer_class, input_shape, options):
+    if layer_class is WeightNormConv3DTranspose and "dilation_rate" in options:
+        pytest.skip("TensorFlow has no dilated transposed convolution of volumes")
+    arguments = {"filters": 3, "kernel_size": 2, **options}
+    check_equals_keras(layer_class, arguments, input_shape, OUTPUT_AXES)

@@ -1,0 +1,63 @@
+import pytest
+
+from bhn_tf.layers import WeightNormEinsumDense
+from tests.layers.layer_check import check_equals_keras, check_layer
+
+# Equation, shapes of outputs and inputs, and the axes of the kernel that outputs have.
+EQUATIONS = {
+    "dense": ("ab,bc->ac", 3, (4, 5), (1,)),
+    "sequence": ("abc,cd->abd", (None, 3), (4, 2, 5), (1,)),
+    "heads": ("abc,cde->abde", (None, 2, 3), (4, 2, 5), (1, 2)),
+    "from_heads": ("abcd,cde->abe", (None, 3), (4, 2, 3, 5), (2,)),
+    "dots_before": ("...x,xy->...y", 3, (4, 2, 5), (1,)),
+    "dots_after": ("ab...,bc->ac...", 3, (4, 5, 2), (1,)),
+    "outputs_in_another_order": ("abc,cde->aebd", (3, None, 2), (4, 2, 5), (1, 2)),
+    "kernel_in_another_order": ("abc,edc->abde", (None, 2, 3), (4, 2, 5), (0, 1)),
+    "one_position_one_kernel": ("abc,bcd->abd", (2, 3), (4, 2, 5), (0, 2)),
+    "spaces": ("ab, bc -> ac", 3, (4, 5), (1,)),
+}
+every_equation = pytest.mark.parametrize(
+    ("equation", "output_shape", "input_shape", "output_axes"),
+    EQUATIONS.values(),
+    ids=EQUATIONS,
+)
+
+
+def bias_axes(equation):
+    outputs = equation.split("->")[1].strip()
+    return outputs.replace("...", "")[-1]
+
+
+@every_equation
+def test_options(equation, output_shape, input_shape, output_axes):
+    for bias in (None, bias_axes(equation)):
+        arguments = {
+            "equation": equation,
+            "output_shape": output_shape,
+            "bias_axes": bias,
+            "activation": "tanh",
+        }
+        check_equals_keras(WeightNormEinsumDense, arguments, input_shape, output_axes)
+
+
+@pytest.mark.parametrize("bias", ["d", "de", "e"])
+def test_biases_of_several_axes(bias):
+    arguments = {
+        "equation": "abc,cde->abde",
+        "output_shape": (None, 2, 3),
+        "bias_axes": bias,
+    }
+    check_equals_keras(WeightNormEinsumDense, arguments, (4, 2, 5), (1, 2))
+
+
+@pytest.mark.parametrize(
+    "name", ["dense", "heads", "from_heads", "dots_before", "outputs_in_another_order"]
+)
+def test_layer(name):
+    equation, output_shape, input_shape, output_axes = EQUATIONS[name]
+    arguments = {
+        "equation": equation,
+        "output_shape": output_shape,
+        "bias_axes": bias_axes(equation),
+    }
+    check_layer(WeightNormEinsumDense, arguments, input_shape, output_axes)
