@@ -15,7 +15,7 @@ from bhn_tf import (  # noqa: E402
     plots,
     uncertainty,
 )
-from bhn_tf.models import BayesianHypernet  # noqa: E402
+from bhn_tf.models import BayesianHypernet, from_keras  # noqa: E402
 from bhn_tf.version import __version__  # noqa: E402
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "baselines",
     "callbacks",
     "data",
+    "from_keras",
     "hypernets",
     "layers",
     "likelihoods",

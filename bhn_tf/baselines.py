@@ -8,7 +8,10 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import layers
+from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.generated import generated_values
+from bhn_tf.models.bayesian_hypernet import BayesianHypernet
+from bhn_tf.models.conversion import from_keras
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.random import stateless_seed
 
@@ -185,6 +188,33 @@ class MCDropout(_Baseline):
     def get_config(self):
         network = keras.saving.serialize_keras_object(self.network)
         return {**super().get_config(), "model": network}
+
+
+def bayes_by_backprop(model, **kwargs) -> BayesianHypernet:
+    """An independent Gaussian over every kernel and bias of a network.
+
+    Blundell et al., "Weight Uncertainty in Neural Networks" (2015). It is
+    `bhn_tf.from_keras` with `MeanField` and `random="kernel_and_bias"`: one draw holds
+    for all rows of a batch, and the centre is the given network.
+
+    Args:
+        model: A Sequential or functional Keras model, built. A copy is made.
+        **kwargs: Other arguments of `bhn_tf.from_keras`.
+
+    Returns:
+        A `BayesianHypernet`, not compiled.
+
+    Raises:
+        ValueError: As `bhn_tf.from_keras`.
+
+    Example:
+    ```python
+    model = bhn_tf.baselines.bayes_by_backprop(network)
+    model.compile("adam")
+    model.fit(x, y)
+    ```
+    """
+    return from_keras(model, MeanField(), random="kernel_and_bias", **kwargs)
 
 
 _DRAWABLE = {

@@ -155,6 +155,8 @@ def test_draws_start_close_to_the_given_gaussian(name):
     values, _ = hypernet.sample_and_log_prob(5000, seed=1)
     np.testing.assert_allclose(np.mean(values, axis=0), 1.0, atol=0.01)
     np.testing.assert_allclose(np.std(values, axis=0), 0.1, rtol=0.1)
+    correlations = np.corrcoef(values.numpy().T)[np.triu_indices(8, 1)]
+    assert np.abs(correlations).max() < 0.1
 
 
 @every_flow
@@ -200,6 +202,17 @@ def test_number_of_draws_can_be_a_tensor():
     for number in (1, 7):
         values, log_prob = draw(tf.constant(number))
         assert values.shape == (number, 3) and log_prob.shape == (number,)
+
+
+@every_hypernet
+def test_xla_draws_with_the_same_density(name):
+    hypernet = built(MAKE[name](), 5, 0.3)
+    draw = tf.function(
+        lambda: hypernet.sample_and_log_prob(4, seed=1), jit_compile=True
+    )
+    values, log_prob = draw()
+    expected = hypernet.distribution.log_prob(values.numpy())
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-3)
 
 
 def operations_of_a_draw(make, size):

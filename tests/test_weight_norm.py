@@ -16,7 +16,11 @@ def test_smoothing_adds_to_the_square():
     np.testing.assert_allclose(inverse_norm([[3.0]], [0], 7.0), [0.25], rtol=1e-6)
 
 
-@pytest.mark.parametrize("decorate", [lambda function: function, tf.function])
+@pytest.mark.parametrize(
+    "decorate",
+    [lambda f: f, tf.function, lambda f: tf.function(f, jit_compile=True)],
+    ids=["eager", "graph", "xla"],
+)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("size", [0.0, 1e-7, 1e-3, 1.0, 1e3])
 def test_value_and_gradient_are_finite(dtype, size, decorate):

@@ -55,7 +55,7 @@ class WeightNorm(RandomLayer):
         super().build(input_shape)
         self.scale = None
         if not self.random.startswith("kernel"):
-            initializer = self.scale_initializer or self._kernel_norm
+            initializer = self.scale_initializer or self.kernel_norm
             self.scale = self.add_weight(
                 name="scale", shape=self._scale_shape(), initializer=initializer
             )
@@ -81,7 +81,9 @@ class WeightNorm(RandomLayer):
         shape = self.direction.shape
         return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
-    def _kernel_norm(self, shape, dtype=None):
+    def kernel_norm(self, shape=None, dtype="float32"):
+        """‖v‖ of every output, zero for a kernel of zeros: the scales with which
+        the layer equals its Keras twin. The arguments are an initialiser's."""
         norm = 1.0 / inverse_norm(self.direction, self._norm_axes())
         vanishes = tf.reduce_all(
             tf.equal(tf.convert_to_tensor(self.direction), 0), axis=self._norm_axes()

@@ -5,15 +5,15 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import hypernets, priors
-from bhn_tf.arguments import check_count
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bound import BoundedModel
 from bhn_tf.models.data_initialization import DataInitialization
 from bhn_tf.models.noise import NoiseState
+from bhn_tf.models.posterior_draws import PosteriorDraws
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class BayesianHypernet(DataInitialization, BoundedModel):
+class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
     """A network whose weight-normalisation scales are drawn by a hypernet.
 
     The hypernet h maps noise to all D generated values of the primary network at once,
@@ -76,6 +76,8 @@ class BayesianHypernet(DataInitialization, BoundedModel):
         self.hypernet = hypernets.get(hypernet)
         self.noise = NoiseState(seed, name="noise")
         self._is_initialized = self._state("is_initialized_from_data", "int64", 0)
+        #: What `bhn_tf.from_keras` made random and why; `None` for other models.
+        self.conversion_report = None
         self._build_from_built_networks()
 
     @property
@@ -212,85 +214,6 @@ class BayesianHypernet(DataInitialization, BoundedModel):
             values = tf.reshape(values, [self.train_samples, rows, self.num_random])
         return values, kl
 
-    # -- looking at draws -----------------------------------------------------------
-
-    def sample_scales(self, num_samples: int, seed: int | None = None) -> np.ndarray:
-        """Returns draws of all generated values.
-
-        Args:
-            num_samples: S.
-            seed: A non-negative integer for the same draws every time: those that
-                `predict` and `evaluate` make from the same number and seed.
-
-        Returns:
-            Array [S, D], float32.
-
-        Example:
-        ```python
-        np.corrcoef(model.sample_scales(1000).T)  # the posterior's dependencies
-        ```
-        """
-        check_count("num_samples", num_samples, minimum=1)
-        self._require_built()
-        if not self.num_random:
-            return np.zeros([num_samples, 0], "float32")
-        return self._draw(num_samples, seed)[0].numpy()
-
-    def draw(self, seed: int | None = None, scales=None) -> keras.Model:
-        """Returns one plausible network, an ordinary deterministic Keras model.
-
-        Args:
-            seed: A non-negative integer for the same draw every time.
-            scales: g of shape [D], instead of a new draw.
-
-        Returns:
-            A copy of the primary with the draw in its weights; it shares nothing
-            with this model.
-
-        Example:
-        ```python
-        network = model.draw(seed=1)
-        network.predict(x)  # raw outputs
-        ```
-        """
-        self._require_built()
-        if scales is None:
-            scales = self.sample_scales(1, seed)[0]
-        scales = np.asarray(scales, "float32")
-        if scales.shape != (self.num_random,):
-            raise ValueError(
-                f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
-            )
-        network = type(self.primary).from_config(self.primary.get_config())
-        if not network.built:
-            network.build_from_config(self.primary.get_build_config())
-        network.set_weights(self.primary.get_weights())
-        start = 0
-        for layer in network._flatten_layers():
-            for variable in getattr(layer, "generated_weights", ()):
-                stop = start + int(np.prod(variable.shape))
-                variable.assign(scales[start:stop].reshape(variable.shape))
-                start = stop
-        return network
-
-    def summary(self, *args, print_fn=None, **kwargs):
-        """Prints the Keras summary, D, the hypernet's share and what is random."""
-        super().summary(*args, print_fn=print_fn, **kwargs)
-        if not self.built:
-            return
-        write = print_fn or print
-        total, share = (
-            self.count_params(),
-            self.hypernet.count_params() if self.num_random else 0,
-        )
-        write(
-            f" D = {self.num_random} generated values; the hypernet "
-            f"({type(self.hypernet).__name__}) holds {share:,} of {total:,} weights."
-        )
-        for layer in self.primary._flatten_layers():
-            if hasattr(layer, "generated_weights"):
-                write(f"   {layer.path}: random={layer.random!r}, {layer.num_random}")
-
     # -- saving ---------------------------------------------------------------------
 
     def get_config(self):
@@ -305,13 +228,17 @@ class BayesianHypernet(DataInitialization, BoundedModel):
             "prior": priors.serialize(self._given_prior),
             "num_examples": self.num_examples if self._num_examples_is_given else None,
             "seed": self.noise.seed,
+            "conversion_report": serialize(self.conversion_report),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        for name in ("primary", "hypernet", "likelihood"):
+        for name in ("primary", "hypernet", "likelihood", "conversion_report"):
             config[name] = keras.saving.deserialize_keras_object(
-                config[name], custom_objects=custom_objects
+                config.get(name), custom_objects=custom_objects
             )
-        return cls(**config)
+        report = config.pop("conversion_report")
+        model = cls(**config)
+        model.conversion_report = report
+        return model

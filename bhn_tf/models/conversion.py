@@ -79,7 +79,7 @@ def from_keras(
 
     def make(layer):
         decision = decisions[layer]
-        if decision.random is None:
+        if decision.target is None:
             return fresh_layer(layer)
         return decision.target.from_config(
             {**layer.get_config(), "random": decision.random}

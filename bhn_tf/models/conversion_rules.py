@@ -24,14 +24,14 @@ class Decision(NamedTuple):
     """What is to become of a layer.
 
     Attributes:
-        target: Class of the layer in its place.
-        random: The argument `random` of that layer; `None` for a plain copy.
         reason: Why it is so, for the report.
+        target: Class of the layer in its place; `None` for a plain copy.
+        random: The argument `random` of that layer.
     """
 
-    target: type
-    random: str | None
     reason: str
+    target: type | None = None
+    random: str | None = None
 
 
 class ConversionRules:
@@ -81,18 +81,19 @@ class ConversionRules:
         if isinstance(layer, RandomLayer):
             return self._of_random_layer(layer)
         if not _has_scales(layer):
-            return _kept(layer, _why_not(layer))
+            return Decision(_why_not(layer))
         left_out = self._left_out(layer)
         if left_out:
-            return _kept(layer, left_out)
+            return Decision(left_out)
         ends = self._ends.get(layer, [])
         norms = [end for end in ends if end is not None]
         is_cancelled = bool(norms) and len(norms) == len(ends)
         if is_cancelled and not self._random.startswith("kernel"):
             return self._of_cancelled(layer, norms)
         if type(layer) not in TWINS:
-            return _kept(layer, _why_not(layer))
-        return Decision(TWINS[type(layer)], self._random, self._remark(ends, norms))
+            return Decision(_why_not(layer))
+        remark = self._remark(layer, norms, is_cancelled)
+        return Decision(remark, TWINS[type(layer)], self._random)
 
     def _of_cancelled(self, layer, norms):
         able = [norm for norm in norms if norm.gamma is not None]
@@ -108,19 +109,17 @@ class ConversionRules:
                 f"{self._names(norms)} cancels its scale and, with scale=False, has "
                 "no γ to generate; `random='kernel'` would make this layer random"
             )
-        return _kept(layer, reason)
+        return Decision(reason)
 
-    def _remark(self, ends, norms):
+    def _remark(self, layer, norms, is_cancelled):
+        """What a batch normalisation behind it does to a random layer."""
         if not norms:
             return ""
-        if not self._random.startswith("kernel"):
-            return f"{self._names(norms)} cancels its scale in one branch only"
-        if len(norms) == len(ends):
-            return (
-                f"{self._names(norms)} cancels the length of its kernels, not their "
-                "direction"
-            )
-        return ""
+        if not is_cancelled:
+            return f"{self._names(norms)} normalises it in one branch only"
+        has_bias = self._random == "kernel_and_bias" and layer.bias is not None
+        bias = " and its bias" if has_bias else ""
+        return f"{self._names(norms)} cancels the length of its kernels{bias}"
 
     def _of_norm(self, layer):
         if isinstance(layer, RandomLayer):
@@ -128,9 +127,11 @@ class ConversionRules:
         is_picked = self._only is not None and self._only.picks(layer)
         sources = self._stands_in_for.get(layer, [])
         if not (sources or is_picked) or self._skip.covers(layer):
-            return _kept(layer, self._left_out(layer) or "there is no scale it cancels")
+            return Decision(
+                self._left_out(layer) or "cancels no scale that would be generated"
+            )
         if layer.gamma is None:
-            return _kept(layer, "with scale=False it has no γ to generate")
+            return Decision("with scale=False it has no γ to generate")
         reason = f"instead of the scale of {self._names(sources)}" if sources else ""
         random = "scale"
         if self._random.endswith("_and_bias"):
@@ -138,13 +139,13 @@ class ConversionRules:
                 random = "scale_and_bias"
             else:
                 reason = f"{reason}; with center=False it has no β".removeprefix("; ")
-        return Decision(layers.BatchNormalization, random, reason)
+        return Decision(reason, layers.BatchNormalization, random)
 
     def _of_random_layer(self, layer):
         left_out = self._left_out(layer)
         random = "none" if left_out else layer.random
         reason = left_out or f"has `random={layer.random!r}` already"
-        return Decision(type(layer), random, reason)
+        return Decision(reason, type(layer), random)
 
     def _names(self, of_layers):
         return ", ".join(self._paths[layer][0] for layer in of_layers)
@@ -161,10 +162,6 @@ def _special_kernel(layer) -> str:
     if getattr(layer, "lora_enabled", False):
         return "its kernel has LoRA"
     return ""
-
-
-def _kept(layer, reason):
-    return Decision(type(layer), None, reason)
 
 
 def _why_not(layer) -> str:

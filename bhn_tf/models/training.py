@@ -88,6 +88,8 @@ class Training:
         self._compile_arguments = {"eval_samples": eval_samples}
         self._predict_functions = {}
         self._loss_tracker = Derived("loss", self._logged_loss)
+        # A loaded model has its slots, so the model that is saved should have them too.
+        self._build_optimizer()
 
     def _refuse_under_replicas(self, optimizer, jit_compile):
         if self.distribute_strategy.num_replicas_in_sync == 1:

@@ -52,6 +52,14 @@ def test_narrow_masks_use_every_input_but_the_last(size, hidden_units):
     assert uses[:-1].all() and not uses[-1]
 
 
+@pytest.mark.parametrize("units", [9, 20, 200])
+def test_wide_masks_share_their_units_evenly(units):
+    # A unit of degree d sees d inputs.
+    degrees = made_masks(10, [units])[0].sum(axis=0)
+    counts = np.bincount(degrees.astype(int), minlength=10)[1:]
+    assert counts.max() - counts.min() <= 1
+
+
 @pytest.mark.parametrize("hidden_units", [(8,), (200,), (8, 5), (5, 60)])
 @pytest.mark.parametrize("size", [2, 3, 10])
 def test_every_hidden_unit_of_a_mask_has_an_input_and_an_output(size, hidden_units):
@@ -104,6 +112,17 @@ def test_jacobian_of_made_is_strictly_lower_triangular(size, hidden_units):
         np.testing.assert_array_equal(np.triu(jacobian), 0.0)
         # ... and not because nothing is connected: some row sees each earlier input.
         assert np.abs(jacobian).max(axis=0)[np.tril_indices(size, -1)].min() > 0
+
+
+def test_a_single_input_still_learns_its_weights():
+    conditioner = coupling(1, (8,))
+    randomize(conditioner, 0.1)
+    direction = conditioner.dense_layers[0].direction
+    with tf.GradientTape() as tape:
+        shift, log_scale = conditioner(tf.random.stateless_normal([16, 1], [1, 2]))
+        loss = tf.reduce_mean(shift + log_scale)
+    # With the exact norm only rounding would be left of this gradient.
+    assert np.abs(tape.gradient(loss, direction.value)).max() > 1e-5
 
 
 def test_shift_and_log_scale_differ():

@@ -251,12 +251,18 @@ def test_a_trained_likelihood_is_kept(tmp_path):
     assert again.likelihood.log_stddev.trainable
 
 
-def test_an_ensemble_of_bayesian_models_is_no_surprise(tmp_path):
-    """Models in a list inside a model: every weight is found, and saved."""
+def test_bayesian_models_inside_a_model(tmp_path):
+    """Every weight is found, and saved."""
     inputs = keras.Input((4,))
     members = [networks.bayesian() for _ in range(2)]
     outputs = keras.layers.Average()([member(inputs) for member in members])
     model = keras.Model(inputs, outputs)
-    assert len(model.trainable_variables) == 2 * len(members[0].trainable_variables)
+    assert len(model.weights) == 2 * len(members[0].weights)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for value, wanted in zip(
+        networks.weights_of(again), networks.weights_of(model), strict=True
+    ):
+        np.testing.assert_array_equal(value, wanted)
     x, _ = continuation.data()
-    assert model(x).shape == (12, 3)
+    np.testing.assert_array_equal(again(x), model(x))

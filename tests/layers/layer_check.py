@@ -128,9 +128,10 @@ def _check_equals_its_twin(layer_class, arguments, inputs):
     expected = twin(inputs)
     _assert_close(layer(inputs), expected, 1e-6)
     np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
-    assert layer.compute_output_shape(inputs.shape) == expected.shape
+    shape = (None, *inputs.shape[1:])
+    assert layer.compute_output_shape(shape) == twin.compute_output_shape(shape)
     symbolic = layer(keras.Input(inputs.shape[1:]))
-    assert symbolic.shape == (None, *expected.shape[1:])
+    assert symbolic.shape == twin(keras.Input(inputs.shape[1:])).shape
 
 
 def _check_scales_multiply_directions(layer_class, arguments, inputs, output_axes):
@@ -194,7 +195,7 @@ def _generated_names(layer):
         return ["gamma", "beta"][
             : ("none", "scale", "scale_and_bias").index(layer.random)
         ]
-    bias = ["bias"] if layer.use_bias else []
+    bias = [] if layer.bias is None else ["bias"]
     return {
         "none": [],
         "scale": ["scale"],

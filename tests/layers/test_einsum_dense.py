@@ -14,7 +14,6 @@ EQUATIONS = {
     "outputs_in_another_order": ("abc,cde->aebd", (3, None, 2), (4, 2, 5), (1, 2)),
     "kernel_in_another_order": ("abc,edc->abde", (None, 2, 3), (4, 2, 5), (0, 1)),
     "one_position_one_kernel": ("abc,bcd->abd", (2, 3), (4, 2, 5), (0, 2)),
-    "spaces": ("ab, bc -> ac", 3, (4, 5), (1,)),
 }
 every_equation = pytest.mark.parametrize(
     ("equation", "output_shape", "input_shape", "output_axes"),
@@ -24,7 +23,7 @@ every_equation = pytest.mark.parametrize(
 
 
 def bias_axes(equation):
-    outputs = equation.split("->")[1].strip()
+    outputs = equation.split("->")[1]
     return outputs.replace("...", "")[-1]
 
 
@@ -42,12 +41,14 @@ def test_options(equation, output_shape, input_shape, output_axes):
 
 @pytest.mark.parametrize("bias", ["d", "de", "e"])
 def test_biases_of_several_axes(bias):
+    # As many positions as heads would hit a mistake of Keras 3.15, which then adds the
+    # bias of the heads to the positions.
     arguments = {
         "equation": "abc,cde->abde",
         "output_shape": (None, 2, 3),
         "bias_axes": bias,
     }
-    check_equals_keras(WeightNormEinsumDense, arguments, (4, 2, 5), (1, 2))
+    check_equals_keras(WeightNormEinsumDense, arguments, (4, 6, 5), (1, 2))
 
 
 @pytest.mark.parametrize(

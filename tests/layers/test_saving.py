@@ -35,6 +35,10 @@ CONVOLUTION = {
     "padding": "same",
     "groups": 2,
 }
+DEPTHWISE = {
+    name.replace("kernel", "depthwise"): value for name, value in SHARED.items()
+}
+EINSUM = {name: value for name, value in SHARED.items() if name != "use_bias"}
 LAYERS = {
     "dense": (lambda: layers.WeightNormDense(3, **SHARED), (5,)),
     "conv_1d": (
@@ -48,6 +52,44 @@ LAYERS = {
     "kernel": (
         lambda: layers.WeightNormDense(3, **{**SHARED, "random": "kernel_and_bias"}),
         (5,),
+    ),
+    "conv_1d_transpose": (
+        lambda: layers.WeightNormConv1DTranspose(
+            4, 2, strides=2, output_padding=1, **SHARED
+        ),
+        (7, 2),
+    ),
+    "conv_2d_transpose": (
+        lambda: layers.WeightNormConv2DTranspose(4, 2, padding="same", **SHARED),
+        (4, 5, 2),
+    ),
+    "conv_3d_transpose": (
+        lambda: layers.WeightNormConv3DTranspose(4, 2, strides=2, **SHARED),
+        (2, 3, 2, 2),
+    ),
+    "depthwise_conv_1d": (
+        lambda: layers.WeightNormDepthwiseConv1D(2, depth_multiplier=3, **DEPTHWISE),
+        (7, 2),
+    ),
+    "depthwise_conv_2d": (
+        lambda: layers.WeightNormDepthwiseConv2D(2, depth_multiplier=3, **DEPTHWISE),
+        (6, 7, 2),
+    ),
+    "einsum_dense": (
+        lambda: layers.WeightNormEinsumDense(
+            "abc,cde->abde", (None, 2, 3), bias_axes="de", **EINSUM
+        ),
+        (6, 5),
+    ),
+    "batch_normalization": (
+        lambda: layers.BatchNormalization(
+            momentum=0.9,
+            epsilon=0.1,
+            random="scale_and_bias",
+            gamma_initializer=keras.initializers.RandomNormal(1.0, seed=1),
+            beta_regularizer="l2",
+        ),
+        (6, 4),
     ),
     "dropout": (
         lambda: layers.MonteCarloDropout(

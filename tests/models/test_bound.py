@@ -178,9 +178,7 @@ def test_step_follows_the_gradient_of_the_bound(per_example_noise):
     gradients = tape.gradient(loss, model.trainable_variables)
     expected = [
         variable - 0.5 * gradient
-        for variable, gradient in zip(
-            model.trainable_variables, gradients, strict=True
-        )
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
     ]
     logs = model.train_on_batch(x, y, return_dict=True)
     assert logs["loss"] == pytest.approx(float(loss), rel=1e-5)
@@ -200,8 +198,9 @@ def test_every_weight_of_the_hypernet_trains(name, num_random):
     model = bhn_tf.BayesianHypernet(primary, hypernet, "gaussian")
     model.compile("adam", run_eagerly=True)
     before = networks.weights_of(hypernet)
-    model.fit(x, np.repeat(x[:, :1], num_random, axis=1), batch_size=4, epochs=2,
-              verbose=0)
+    model.fit(
+        x, np.repeat(x[:, :1], num_random, axis=1), batch_size=4, epochs=2, verbose=0
+    )
     assert model.num_random == num_random and len(before) >= 2
     for variable, value in zip(hypernet.weights, before, strict=True):
         assert not np.array_equal(variable, value), variable.path

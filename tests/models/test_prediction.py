@@ -181,8 +181,9 @@ def test_centre_is_bit_equal_from_call_to_call(model):
     assert model.predict_samples(x, num_samples=0, verbose=0).shape == (9, 1, 3)
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ["call", "jit_compile"], [*((call, False) for call in CALLS), ("predict", True)]
+)
 def test_one_trace_for_any_number_of_samples(call, jit_compile):
     traces = []
 
@@ -276,4 +277,4 @@ def test_predictive_is_differentiable(model):
         tape.watch(x)
         loss = -tf.math.log(model.predictive(x, num_samples=4, seed=1)[:, 0])
     gradient = tape.gradient(loss, x).numpy()
-    assert np.isfinite(gradient).all() and (np.abs(gradient).sum(axis=1) > 0).all()
+    assert np.isfinite(gradient).all() and np.abs(gradient).sum() > 0

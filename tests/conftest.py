@@ -1,0 +1,15 @@
+"""Every run sees the same initial weights: a failure can be repeated."""
+
+import keras
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def seed_of_module():
+    """For what the tests of a module share."""
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def seed_of_test(seed_of_module):
+    keras.utils.set_random_seed(0)

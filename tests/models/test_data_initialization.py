@@ -1,0 +1,69 @@
+"""Scales and biases from data: pre-activations of mean 0 and variance 1, once."""
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf import layers
+
+
+@pytest.fixture
+def x():
+    random = np.random.default_rng(0)
+    return (random.normal(size=(100, 6, 6, 2)) * 5 + 3).astype("float32")
+
+
+def make_model(random="scale"):
+    shared = layers.WeightNormDense(6, activation="tanh", random=random)
+    inputs = keras.Input((6, 6, 2))
+    outputs = inputs
+    for layer in (
+        layers.WeightNormConv2D(4, 3, activation="relu", random=random),
+        layers.WeightNormDepthwiseConv2D(2, depth_multiplier=2, random=random),
+        keras.layers.Flatten(),
+        layers.WeightNormDense(6, activation="tanh", random=random),
+        shared,
+        shared,
+        layers.WeightNormEinsumDense("ab,bc->ac", 3, bias_axes="c", random=random),
+    ):
+        outputs = layer(outputs)
+    network = keras.Model(inputs, outputs)
+    return bhn_tf.BayesianHypernet(network, bhn_tf.hypernets.RealNVP(2, (4,)))
+
+
+def center(model, x):
+    scales = model.hypernet.center() if model.num_random else None
+    return keras.ops.convert_to_numpy(model(x, scales=scales))
+
+
+@pytest.mark.parametrize("random", ["scale", "scale_and_bias", "none"])
+def test_outputs_are_standardised(x, random):
+    model = make_model(random)
+    assert model.initialize_from_data(x)
+    outputs = center(model, x)
+    np.testing.assert_allclose(outputs.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(outputs.std(axis=0), 1, atol=1e-4)
+
+
+def test_it_happens_once_also_after_loading(x, tmp_path):
+    model = make_model()
+    assert model.initialize_from_data(x)
+    before = center(model, x)
+    assert not model.initialize_from_data(2 * x)
+    np.testing.assert_array_equal(center(model, x), before)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert not loaded.initialize_from_data(2 * x)
+    np.testing.assert_array_equal(center(loaded, x), before)
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_data_that_do_not_vary_keep_scales_finite(x, rows):
+    model = make_model()
+    constant = np.repeat(x[:1], rows, axis=0)
+    before = center(model, x)
+    model.initialize_from_data(constant)
+    # The convolution's outputs vary over the image; those behind it do not.
+    assert np.isfinite(center(model, x)).all()
+    assert np.isfinite(before).all()

@@ -1,0 +1,139 @@
+"""Several inputs and outputs: one likelihood each, and logs that add up."""
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf.layers import WeightNormDense
+
+N = 60
+
+
+@pytest.fixture
+def data():
+    random = np.random.default_rng(0)
+    left = random.normal(size=(N, 4)).astype("float32")
+    right = random.normal(size=(N, 3)).astype("float32")
+    kind = (left[:, 0] > 0).astype("int32")
+    size = 2 * right[:, :1] + random.normal(size=(N, 1)).astype("float32")
+    return [left, right], kind, size
+
+
+def make_model(as_dictionary=False, **kwargs):
+    left, right = keras.Input((4,), name="left"), keras.Input((3,), name="right")
+    hidden = keras.layers.Concatenate()(
+        [
+            WeightNormDense(5, activation="relu")(left),
+            WeightNormDense(5, activation="relu")(right),
+        ]
+    )
+    kind = WeightNormDense(2, name="kind")(hidden)
+    size = WeightNormDense(2, name="size")(hidden)
+    outputs = {"kind": kind, "size": size} if as_dictionary else [kind, size]
+    likelihood = {
+        "kind": "categorical",
+        "size": bhn_tf.likelihoods.Gaussian(heteroscedastic=True),
+    }
+    return bhn_tf.BayesianHypernet(
+        keras.Model([left, right], outputs),
+        bhn_tf.hypernets.RealNVP(2, (4,)),
+        likelihood=likelihood,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_logs_add_up_with_loss_weights(data, as_dictionary):
+    x, kind, size = data
+    keras.utils.set_random_seed(0)
+    model = make_model(as_dictionary)
+    model.compile(
+        "adam", metrics={"kind": ["accuracy"]}, loss_weights={"kind": 2.0, "size": 0.5}
+    )
+    y = {"kind": kind, "size": size}
+    history = model.fit(x, y, epochs=2, batch_size=16, verbose=0).history
+    scored = model.evaluate(x, y, verbose=0, return_dict=True)
+    for logs in ({name: values[-1] for name, values in history.items()}, scored):
+        assert "kind_accuracy" in logs
+        np.testing.assert_allclose(
+            logs["nll"], 2 * logs["kind_nll"] + 0.5 * logs["size_nll"], rtol=1e-5
+        )
+        np.testing.assert_allclose(
+            logs["loss"], logs["nll"] + logs["kl"] / N, rtol=1e-5
+        )
+
+
+def test_labels_by_name_and_in_a_list_are_the_same(data):
+    x, kind, size = data
+    keras.utils.set_random_seed(0)
+    model = make_model(num_examples=N)
+    model.compile("adam")
+    by_name = model.evaluate(
+        x, {"size": size, "kind": kind}, verbose=0, seed=1, return_dict=True
+    )
+    listed = model.evaluate(x, [kind, size], verbose=0, seed=1, return_dict=True)
+    assert by_name == pytest.approx(listed)
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
+    x, _, _ = data
+    model = make_model(as_dictionary)
+    names = ["kind", "size"]
+
+    def by_name(structure):
+        return structure if as_dictionary else dict(zip(names, structure, strict=True))
+
+    mean = by_name(model.predict(x, verbose=0, seed=1))
+    samples = by_name(model.predict_samples(x, verbose=0, seed=1, num_samples=32))
+    scores = by_name(model.predict_uncertainty(x, verbose=0, seed=1))
+    assert mean["kind"].shape == (N, 2) and mean["size"].shape == (N, 1)
+    for name in names:
+        np.testing.assert_allclose(
+            samples[name].mean(axis=1), mean[name], rtol=1e-5, atol=1e-6
+        )
+        np.testing.assert_allclose(scores[name]["mean"], mean[name], rtol=1e-5)
+    assert set(scores["kind"]) == {"mean", *bhn_tf.uncertainty.SCORES}
+    assert set(scores["size"]) == {"mean", "std", "epistemic_std", "aleatoric_std"}
+
+
+def test_it_is_saved_whole(data, tmp_path):
+    x, kind, size = data
+    model = make_model()
+    model.compile("adam", loss_weights={"kind": 3.0})
+    model.fit(x, [kind, size], verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.likelihood.weights_of_outputs == [3.0, 1.0]
+    for a, b in zip(
+        model.predict(x, verbose=0, seed=1),
+        loaded.predict(x, verbose=0, seed=1),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_likelihoods_that_do_not_match_the_outputs_are_refused(data):
+    network = make_model().primary
+    with pytest.raises(ValueError, match="kind.*size"):
+        bhn_tf.BayesianHypernet(network, likelihood="categorical")
+    with pytest.raises(ValueError, match="one for each output"):
+        bhn_tf.BayesianHypernet(network, likelihood=["categorical"])
+    with pytest.raises(ValueError, match="one for each output"):
+        bhn_tf.BayesianHypernet(
+            network, likelihood={"kind": "categorical", "length": "gaussian"}
+        )
+    model = make_model()
+    with pytest.raises(ValueError, match="loss_weights"):
+        model.compile("adam", loss_weights={"length": 1.0})
+
+
+def test_labels_of_one_output_out_of_range_are_refused(data):
+    x, kind, size = data
+    model = make_model()
+    model.compile("adam")
+    with pytest.raises(ValueError, match="2 classes"):
+        model.fit(x, [kind + 2, size], verbose=0)
+    with pytest.raises(ValueError, match="Give one for each"):
+        model.fit(x, [kind], verbose=0)
