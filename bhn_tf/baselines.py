@@ -190,7 +190,7 @@ class MCDropout(_Baseline):
         return {**super().get_config(), "model": network}
 
 
-def bayes_by_backprop(model, **kwargs) -> BayesianHypernet:
+def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianHypernet:
     """An independent Gaussian over every kernel and bias of a network.
 
     Blundell et al., "Weight Uncertainty in Neural Networks" (2015). It is
@@ -199,6 +199,7 @@ def bayes_by_backprop(model, **kwargs) -> BayesianHypernet:
 
     Args:
         model: A Sequential or functional Keras model, built. A copy is made.
+        initial_stddev: Initial standard deviation of every kernel entry and bias.
         **kwargs: Other arguments of `bhn_tf.from_keras`.
 
     Returns:
@@ -214,7 +215,9 @@ def bayes_by_backprop(model, **kwargs) -> BayesianHypernet:
     model.fit(x, y)
     ```
     """
-    return from_keras(model, MeanField(), random="kernel_and_bias", **kwargs)
+    return from_keras(
+        model, MeanField(initial_stddev), random="kernel_and_bias", **kwargs
+    )
 
 
 _DRAWABLE = {

@@ -325,7 +325,7 @@ def test_deep_flows_stay_finite(name, size):
         with tf.GradientTape() as tape:
             values, log_prob = hypernet.sample_and_log_prob(2)
             # A steep, curved target, far from where the flow starts.
-            bends = values[:, 1:] - tf.square(values[:, :-1])
+            bends = values[:, 1:] - tf.square(values[:, :-1]) + 1.0
             energy = tf.reduce_sum(50.0 * tf.square(bends), axis=1)
             loss = tf.reduce_mean(log_prob + energy + tf.reduce_sum(values**2, axis=1))
         gradients = tape.gradient(loss, hypernet.trainable_variables)
@@ -334,7 +334,7 @@ def test_deep_flows_stay_finite(name, size):
 
     losses = np.array([step() for _ in range(200)])
     assert np.isfinite(losses).all()
-    assert np.mean(losses[-50:]) < np.mean(losses[:50])
+    assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:10])
     for weight in hypernet.weights:
         assert np.isfinite(weight.numpy()).all(), weight.path
     noise = tf.random.stateless_normal([4, size], [1, 2])

@@ -114,8 +114,6 @@ class Training:
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None and self.built:
-            self.optimizer.build(self.trainable_variables)
 
     # -- steps ----------------------------------------------------------------------
 

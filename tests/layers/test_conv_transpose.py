@@ -36,7 +36,5 @@ def test_layer(layer_class, input_shape, options):
 @every_layer
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options(layer_class, input_shape, options):
-    if layer_class is WeightNormConv3DTranspose and "dilation_rate" in options:
-        pytest.skip("TensorFlow has no dilated transposed convolution of volumes")
     arguments = {"filters": 3, "kernel_size": 2, **options}
     check_equals_keras(layer_class, arguments, input_shape, OUTPUT_AXES)

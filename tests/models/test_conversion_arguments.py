@@ -1,0 +1,218 @@
+"""`only`, `skip`, `freeze`, `hypernet`, and what is refused."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import bhn_tf
+from tests import networks
+from tests.models import keras_networks
+
+
+def convert(network, **kwargs):
+    return bhn_tf.from_keras(network, "mean_field", **kwargs)
+
+
+def random_paths(model):
+    return {row.path for row in model.conversion_report if row.num_random}
+
+
+ALL = {"branch/conv", "hidden", "logits"}
+SELECTIONS = {
+    "name": ("hidden", {"hidden"}),
+    "names": (["hidden", "logits"], {"hidden", "logits"}),
+    "inner name": ("conv", {"branch/conv"}),
+    "path": (["branch/conv"], {"branch/conv"}),
+    "nested model": ("branch", {"branch/conv"}),
+    "class": (layers.Dense, {"hidden", "logits"}),
+    "classes": ([layers.Dense, layers.Conv2D], ALL),
+    "function": (lambda layer: layer.name.startswith("h"), {"hidden"}),
+    "mixed": ([layers.Conv2D, "hidden"], {"branch/conv", "hidden"}),
+}
+
+
+def two_branches():
+    network = keras_networks.make("two_branches")
+    network.get_layer("branch").layers[0].name = "conv"
+    return network
+
+
+@pytest.mark.parametrize("entries, expected", SELECTIONS.values(), ids=SELECTIONS)
+def test_only(entries, expected):
+    network = two_branches()
+    model = convert(network, only=entries)
+    assert random_paths(model) == expected
+    for row in model.conversion_report:
+        if row.path in ALL - expected:
+            assert "`only`" in row.reason
+    plain = model.primary.get_layer("logits")
+    assert (type(plain) is layers.Dense) == ("logits" not in expected)
+    x = keras_networks.inputs_of(network)
+    centre = model(x, scales=model.hypernet.center())
+    np.testing.assert_allclose(centre, network(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("entries, expected", SELECTIONS.values(), ids=SELECTIONS)
+def test_skip(entries, expected):
+    if expected == ALL:
+        with pytest.raises(ValueError, match="would be random"):
+            convert(two_branches(), skip=entries)
+        return
+    model = convert(two_branches(), skip=entries)
+    assert random_paths(model) == ALL - expected
+    for path in expected:
+        assert "`skip`" in model.conversion_report[path].reason
+
+
+def test_only_and_skip_with_layers():
+    network = two_branches()
+    hidden, logits = network.get_layer("hidden"), network.get_layer("logits")
+    assert random_paths(convert(network, only=[hidden])) == {"hidden"}
+    model = convert(network, only=[hidden, logits], skip=logits)
+    assert random_paths(model) == {"hidden"}
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ({"only": "conv"}, {"norm"}),
+        ({"only": "norm"}, {"norm"}),
+        ({"only": "norm_after_relu"}, {"norm_after_relu"}),
+        ({"only": keras.layers.BatchNormalization}, {"norm", "norm_after_relu"}),
+        ({"skip": "conv"}, {"conv_relu", "logits"}),
+        ({"skip": "norm"}, {"conv_relu", "logits"}),
+        ({"only": ["norm", "logits"], "skip": "norm"}, {"logits"}),
+        ({"only": ["norm", "conv"], "random": "kernel"}, {"norm", "conv"}),
+    ],
+)
+def test_selections_and_normalisation(arguments, expected):
+    network = keras_networks.make("normalized_cnn")
+    model = convert(network, **arguments)
+    assert random_paths(model) == expected
+    x = keras_networks.inputs_of(network)
+    centre = model(x, scales=model.hypernet.center())
+    np.testing.assert_allclose(centre, network(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("entries, expected", SELECTIONS.values(), ids=SELECTIONS)
+def test_freeze(entries, expected):
+    model = convert(two_branches(), freeze=entries, random="scale_and_bias")
+    primary = model.primary
+    of_path = {
+        "branch/conv": primary.get_layer("branch").layers[0],
+        "hidden": primary.get_layer("hidden"),
+        "logits": primary.get_layer("logits"),
+    }
+    for path, layer in of_path.items():
+        assert layer.trainable == (path not in expected)
+    x = keras_networks.inputs_of(primary)
+    before = {path: layer.kernel.numpy() for path, layer in of_path.items()}
+    centre = model.hypernet.center().numpy()
+    model.compile("adam", jit_compile=False)
+    model.fit(x, np.arange(6) % 3, verbose=0)
+    for path, layer in of_path.items():
+        is_same = np.array_equal(layer.kernel, before[path])
+        assert is_same == (path in expected)
+    # What is generated is trained none the less.
+    assert (model.hypernet.center().numpy() != centre).all()
+
+
+def test_frozen_layers_stay_frozen_after_loading(tmp_path):
+    model = convert(keras_networks.make("resnet"), freeze=["conv_1a", "norm_1a"])
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for layer, copied in zip(model.primary.layers, again.primary.layers, strict=True):
+        assert copied.trainable == layer.trainable
+    assert len(again.trainable_variables) == len(model.trainable_variables)
+
+
+@pytest.mark.parametrize("argument", ["only", "skip", "freeze"])
+def test_unknown_names(argument):
+    with pytest.raises(ValueError) as error:
+        convert(two_branches(), **{argument: ["hidden", "hiden"]})
+    message = str(error.value)
+    assert f"`{argument}`" in message and "'hiden'" in message
+    assert "branch/conv" in message and "logits" in message
+    with pytest.raises(TypeError, match=argument):
+        convert(two_branches(), **{argument: [3]})
+    with pytest.raises(ValueError, match="no such layer"):
+        convert(two_branches(), **{argument: "hid"})
+
+
+def test_models_that_cannot_be_converted():
+    with pytest.raises(ValueError, match="`bhn_tf.layers` inside the class"):
+        convert(networks.subclassed())
+    with pytest.raises(ValueError, match="build"):
+        convert(keras.Sequential([layers.Dense(3)]))
+    with pytest.raises(TypeError, match="Keras model, got Dense"):
+        convert(layers.Dense(3))
+    with pytest.raises(ValueError, match="'kernel', 'kernel_and_bias', 'scale'"):
+        convert(keras_networks.mlp(), random="none")
+
+    class OwnCall(keras.Sequential):
+        def call(self, inputs, **kwargs):
+            return 2 * super().call(inputs, **kwargs)
+
+    with pytest.raises(ValueError, match="has a `call` of its own"):
+        convert(OwnCall([keras.Input((3,)), layers.Dense(2)]))
+
+
+def test_a_sequential_model_that_was_built_later():
+    network = keras.Sequential([layers.Dense(5, activation="relu"), layers.Dense(3)])
+    network.build((None, 4))
+    x = np.ones((2, 4), "float32")
+    model = convert(network)
+    centre = model(x, scales=model.hypernet.center())
+    np.testing.assert_allclose(centre, network(x), atol=1e-6)
+
+
+def test_nothing_to_convert():
+    network = keras.Sequential(
+        [keras.Input((5, 2)), layers.LSTM(3, name="lstm"), layers.Softmax()]
+    )
+    with pytest.raises(ValueError) as error:
+        convert(network)
+    message = str(error.value)
+    assert "LSTM has no weight-normalised twin" in message and "Dense" in message
+
+
+def wide(units):
+    return keras.Sequential(
+        [keras.Input((4,)), layers.Dense(units, "relu"), layers.Dense(3)]
+    )
+
+
+def test_hypernet_is_chosen_by_the_number_of_generated_values(capsys):
+    model = bhn_tf.from_keras(wide(10))
+    assert type(model.hypernet) is bhn_tf.hypernets.RealNVP
+    said = capsys.readouterr().out
+    assert "RealNVP" in said and "D = 13" in said and said.count("\n") == 1
+    # The estimate that the choice rests on.
+    weights = sum(np.prod(v.shape) for v in model.hypernet.trainable_variables)
+    assert weights == pytest.approx(2_400 * 13, rel=0.25)
+
+    model = bhn_tf.from_keras(wide(3_000))
+    assert type(model.hypernet) is bhn_tf.hypernets.MeanField
+    said = capsys.readouterr().out
+    assert "MeanField" in said and "D = 3,003" in said and "7,207,200" in said
+
+    bhn_tf.from_keras(wide(10), "mean_field")
+    assert capsys.readouterr().out == ""
+
+
+def test_arguments_of_the_model():
+    hypernet = bhn_tf.hypernets.MeanField(initial_stddev=0.3)
+    model = bhn_tf.from_keras(
+        keras_networks.mlp(),
+        hypernet,
+        likelihood="gaussian",
+        prior_stddev=2.0,
+        num_examples=50,
+        seed=3,
+    )
+    assert model.hypernet is hypernet and model.num_examples == 50
+    assert isinstance(model.likelihood, bhn_tf.likelihoods.Gaussian)
+    assert model.prior_stddev == 2.0 and model.noise.seed == 3
+    with pytest.raises(ValueError, match="unknown"):
+        convert(keras_networks.mlp(), unknown=1)
