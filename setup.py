@@ -48,7 +48,7 @@ setup(
     extras_require={
         "trainers": TRAINERS,
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW_RANGE}"],
-        "test": [*TRAINERS, "pytest>=8", "ruff>=0.6"],
+        "test": [*TRAINERS, "pytest>=8", "pytest-xdist>=3", "ruff>=0.6"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",

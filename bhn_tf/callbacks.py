@@ -13,10 +13,13 @@ class KLAnnealing(keras.callbacks.Callback):
 
     - `start` below 1 brings the prior in slowly: the network learns to predict first
       and becomes uncertain afterwards. It is the usual cure where the posterior
-      collapses to the prior; of several modes it keeps the one that it finds first.
-    - `start` far above 1 (1e3 to 1e4) brings the likelihood in slowly: the posterior
+      collapses to the prior; of several modes it may keep only the first it finds.
+    - `start` far above 1 (1e2 to 1e4) brings the likelihood in slowly: the posterior
       begins as the prior, which covers all modes, and is cut down from there. The way
-      is then geometric, since the weight crosses orders of magnitude.
+      is then geometric, since the weight crosses orders of magnitude. It needs a
+      hypernet that starts at the prior, `initial_mean=0.0` and
+      `initial_stddev=1.0` for the default one, and should end by half of the training
+      where the learning rate decays.
 
     Args:
         start: Weight in the first epoch, at least 0.

@@ -120,3 +120,14 @@ def compiled(model, optimizer="adam", **kwargs):
 
 def weights_of(model):
     return [keras.ops.convert_to_numpy(variable) for variable in model.weights]
+
+
+def assert_identity(logs, num_examples, prefix=""):
+    """The loss is the sum of its terms, in logs or in a history of them."""
+    share = np.multiply(logs[prefix + "kl_weight"], logs[prefix + "kl"]) / num_examples
+    regularization = logs.get(prefix + "regularization", 0.0)
+    np.testing.assert_allclose(
+        logs[prefix + "loss"],
+        np.add(logs[prefix + "nll"], share) + regularization,
+        rtol=1e-5,
+    )

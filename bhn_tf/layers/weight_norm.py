@@ -82,13 +82,12 @@ class WeightNorm(RandomLayer):
         return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
     def kernel_norm(self, shape=None, dtype="float32"):
-        """‖v‖ of every output, zero for a kernel of zeros: the scales with which
-        the layer equals its Keras twin. The arguments are an initialiser's."""
-        norm = 1.0 / inverse_norm(self.direction, self._norm_axes())
-        vanishes = tf.reduce_all(
-            tf.equal(tf.convert_to_tensor(self.direction), 0), axis=self._norm_axes()
-        )
-        return tf.cast(tf.where(vanishes, tf.zeros_like(norm), norm), dtype)
+        """‖v‖ of every output: the scales with which the layer equals its Keras twin.
+
+        A kernel of zeros has scale 1, with which it is still zero and can learn. The
+        arguments are an initialiser's.
+        """
+        return tf.cast(1.0 / inverse_norm(self.direction, self._norm_axes()), dtype)
 
     # -- the layer ------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def copy_network(network, make, carry_over) -> dict:
         carry_over: Called with each layer and its copy once both have weights.
 
     Returns:
-        Every layer and nested model of the network, itself first, with its copy.
+        The network, and every layer, operation and nested model in it, with its copy.
 
     Example:
     ```python
@@ -45,15 +45,15 @@ def copy_network(network, make, carry_over) -> dict:
 
     def copy_of(operation):
         if operation not in copies:
-            make_copy = _copied_graph if is_graph(operation) else _made
-            copies[operation] = make_copy(operation)
+            if is_graph(operation):
+                copies[operation] = copy_of_graph(operation)
+            elif isinstance(operation, keras.layers.Layer):
+                copies[operation] = make(operation)
+            else:
+                copies[operation] = fresh_layer(operation)
         return copies[operation]
 
-    def _made(operation):
-        is_layer = isinstance(operation, keras.layers.Layer)
-        return make(operation) if is_layer else fresh_layer(operation)
-
-    def _copied_graph(graph):
+    def copy_of_graph(graph):
         if isinstance(graph, keras.Sequential):
             inputs = _fresh_input(graph.inputs[0])
             layers = [copy_of(layer) for layer in graph.layers]
@@ -64,15 +64,17 @@ def copy_network(network, make, carry_over) -> dict:
         return keras.Model(inputs, outputs, name=graph.name)
 
     copy_of(network)
-    layers = [layer for layer in network._flatten_layers() if layer in copies]
-    for layer in layers:
+    inner = [layer for layer in copies if isinstance(layer, keras.layers.Layer)]
+    for layer in inner:
         if not is_graph(layer):
             carry_over(layer, copies[layer])
-    # A model sets the flag of all that it holds, so models come before their layers.
-    for layer in layers:
-        for inner, copied in _pairs(layer, copies):
-            copied.trainable = inner.trainable
-    return {layer: copies[layer] for layer in layers}
+    # A model sets the flag of all that it holds, and was entered after all of it.
+    for layer in reversed(inner):
+        copies[layer].trainable = layer.trainable
+        if not is_graph(layer):
+            for old, new in _pairs(layer, copies[layer]):
+                new.trainable = old.trainable
+    return copies
 
 
 def fresh_layer(layer):
@@ -85,7 +87,7 @@ def fresh_layer(layer):
 
 def carry_state(layer, copied) -> None:
     """Gives a copied layer the weights, statistics and vocabularies of the original."""
-    for old, new in zip(layer._flatten_layers(), copied._flatten_layers(), strict=True):
+    for old, new in _pairs(layer, copied):
         # A layer may keep more than weights in step, so it saves and loads by itself.
         store = {}
         old.save_own_variables(store)
@@ -96,10 +98,9 @@ def carry_state(layer, copied) -> None:
                 new.load_assets(directory)
 
 
-def _pairs(layer, copies):
-    if is_graph(layer):
-        return [(layer, copies[layer])]
-    return zip(layer._flatten_layers(), copies[layer]._flatten_layers(), strict=True)
+def _pairs(layer, copied):
+    """A layer and the layers inside it, each with its copy."""
+    return zip(layer._flatten_layers(), copied._flatten_layers(), strict=True)
 
 
 def _fresh_input(tensor):

@@ -31,6 +31,14 @@ from bhn_tf.models.serving import Serving
 from bhn_tf.models.trackers import mean_tracker
 from bhn_tf.models.training import Training
 
+# Layers that make something of integers themselves.
+_TAKES_INTEGERS = (
+    keras.layers.Rescaling,
+    keras.layers.Normalization,
+    keras.layers.Embedding,
+    keras.layers.CategoryEncoding,
+)
+
 
 class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     """A Keras model that predicts with an average over draws of its network.
@@ -211,6 +219,7 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
 
     def _checked(self, x, y, sample_weight):
         """Returns `x`, checked at once or, for what yields batches, as they come."""
+        self._refuse_unscaled_images(x)
         if num_rows(x) is not None:
             check_arrays(x, y, sample_weight, self._check_labels)
         elif isinstance(x, tf.data.Dataset):
@@ -236,7 +245,24 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         if self._raw_spec is not None:
             self.likelihood.check_labels(y, self._raw_shapes)
 
+    def _refuse_unscaled_images(self, x):
+        """Keras would take the 0 ... 255 of an image for the numbers they are."""
+        spec = batch_spec(x)
+        if spec is None or any(
+            isinstance(layer, _TAKES_INTEGERS)
+            for network in self._networks()
+            for layer in network._flatten_layers()
+        ):
+            return
+        if any(leaf.dtype == "uint8" for leaf in keras.tree.flatten(spec[0])):
+            raise ValueError(
+                "The inputs are of dtype uint8, and nothing in the network scales "
+                "them. Give `x.astype('float32') / 255`, or begin the network with "
+                "`keras.layers.Rescaling(1 / 255)`."
+            )
+
     def _refuse_no_rows(self, x):
+        self._refuse_unscaled_images(x)
         if num_rows(x) is not None:
             check_arrays(x, None, None, self._check_labels, allow_nan_inputs=True)
         elif isinstance(x, tf.data.Dataset | keras.utils.PyDataset):

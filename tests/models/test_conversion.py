@@ -136,7 +136,7 @@ def test_kernels_of_zeros():
     network.get_layer("hidden").kernel.assign(kernel)
     network.get_layer("logits").kernel.assign(np.zeros((6, NUM_CLASSES)))
     model = convert(network)
-    assert model.primary.get_layer("hidden").scale[1] == 0
+    assert model.primary.get_layer("hidden").scale[1] == 1
     assert_equal_at_centre(network, model, keras_networks.inputs_of(network))
     model.compile("adam", jit_compile=False)
     x, y = keras_networks.inputs_of(network), np.arange(6) % NUM_CLASSES
@@ -154,6 +154,27 @@ def test_a_shared_layer_is_one_twin():
     assert inner.get_layer("shared") is primary.get_layer("shared")
     row = model.conversion_report["inner/first"]
     assert row.num_random == 4 and "middle/inner/first" in row.reason
+
+
+def test_trainable_flags_of_models_that_share_a_layer():
+    shared = layers.Dense(4, name="shared")
+    stacks = [
+        keras.Sequential(
+            [keras.Input((4,)), shared, layers.Dense(4, name=name)], name=name
+        )
+        for name in ("left", "right")
+    ]
+    inputs = keras.Input((4,))
+    network = keras.Model(inputs, layers.Add()([stack(inputs) for stack in stacks]))
+    for frozen in ([shared], [stacks[0]], [stacks[1].layers[-1], stacks[0]]):
+        network.trainable = True
+        for layer in frozen:
+            layer.trainable = False
+        model = convert(network, likelihood="gaussian")
+        for layer, copied in zip(
+            network._flatten_layers(), model.primary._flatten_layers(), strict=True
+        ):
+            assert copied.name == layer.name and copied.trainable == layer.trainable
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])

@@ -1,0 +1,49 @@
+"""Images of 0 ... 255 are refused where nothing in the network scales them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+
+X = np.random.default_rng(0).integers(0, 256, size=(20, 4, 4, 1)).astype("uint8")
+Y = np.arange(20) % 2
+
+
+def make_model(*first):
+    network = keras.Sequential(
+        [
+            keras.layers.Input((4, 4, 1)),
+            *first,
+            keras.layers.Flatten(),
+            bhn_tf.layers.WeightNormDense(2),
+        ]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=20)
+    model.compile("adam")
+    return model
+
+
+def test_every_call_refuses_them():
+    model = make_model()
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(5)
+    for call in (
+        lambda: model.fit(X, Y, verbose=0),
+        lambda: model.fit(dataset, verbose=0),
+        lambda: model.evaluate(X, Y, verbose=0),
+        lambda: model.predict(X, verbose=0),
+        lambda: model.predict_uncertainty(X, verbose=0),
+    ):
+        with pytest.raises(ValueError, match="uint8"):
+            call()
+
+
+def test_a_network_that_scales_them_gives_the_answers_of_floats():
+    model = make_model(keras.layers.Rescaling(1 / 255))
+    model.fit(X, Y, verbose=0)
+    np.testing.assert_allclose(
+        model.predict(X, verbose=0, seed=1),
+        model.predict(X.astype("float32"), verbose=0, seed=1),
+        rtol=1e-6,
+    )
