@@ -12,6 +12,12 @@ from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.models.conversion import from_keras
+from bhn_tf.models.copying import (
+    carry_state,
+    copy_network,
+    fresh_layer,
+    is_graph,
+)
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.random import stateless_seed
 
@@ -236,16 +242,13 @@ def _folded_seed(seed, index):
 
 def _with_drawable_dropout(model):
     """Copies a model with every dropout layer replaced by one that can be drawn."""
-    if not (isinstance(model, keras.Sequential) or hasattr(model, "operations")):
+    if not is_graph(model):
         return model
 
-    def clone(layer):
-        target = _DRAWABLE.get(type(layer), type(layer))
-        return target.from_config(layer.get_config())
+    def make(layer):
+        target = _DRAWABLE.get(type(layer))
+        return target.from_config(layer.get_config()) if target else fresh_layer(layer)
 
-    copy = keras.models.clone_model(model, clone_function=clone, recursive=True)
     if model.built:
-        if not copy.built:
-            copy.build_from_config(model.get_build_config())
-        copy.set_weights(model.get_weights())
-    return copy
+        return copy_network(model, make, carry_state)[model]
+    return keras.models.clone_model(model, clone_function=make, recursive=True)

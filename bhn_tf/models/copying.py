@@ -72,7 +72,7 @@ def copy_network(network, make, carry_over) -> dict:
     for layer in reversed(inner):
         copies[layer].trainable = layer.trainable
         if not is_graph(layer):
-            for old, new in _pairs(layer, copies[layer]):
+            for old, new in pairs(layer, copies[layer]):
                 new.trainable = old.trainable
     return copies
 
@@ -87,7 +87,7 @@ def fresh_layer(layer):
 
 def carry_state(layer, copied) -> None:
     """Gives a copied layer the weights, statistics and vocabularies of the original."""
-    for old, new in _pairs(layer, copied):
+    for old, new in pairs(layer, copied):
         # A layer may keep more than weights in step, so it saves and loads by itself.
         store = {}
         old.save_own_variables(store)
@@ -98,7 +98,7 @@ def carry_state(layer, copied) -> None:
                 new.load_assets(directory)
 
 
-def _pairs(layer, copied):
+def pairs(layer, copied):
     """A layer and the layers inside it, each with its copy."""
     return zip(layer._flatten_layers(), copied._flatten_layers(), strict=True)
 

@@ -4,6 +4,13 @@ import keras
 import numpy as np
 
 from bhn_tf.arguments import check_count
+from bhn_tf.models.copying import (
+    carry_state,
+    copy_network,
+    fresh_layer,
+    is_graph,
+    pairs,
+)
 
 
 class PosteriorDraws:
@@ -56,16 +63,29 @@ class PosteriorDraws:
             raise ValueError(
                 f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
             )
-        network = type(self.primary).from_config(self.primary.get_config())
+        values = {
+            id(variable): scales[start:stop].reshape(variable.shape)
+            for variable, start, stop in zip(
+                self._generated, self._offsets[:-1], self._offsets[1:], strict=True
+            )
+        }
+
+        def carry_draw(layer, copied):
+            carry_state(layer, copied)
+            for old, new in pairs(layer, copied):
+                for variable, target in zip(
+                    getattr(old, "generated_weights", ()),
+                    getattr(new, "generated_weights", ()),
+                    strict=True,
+                ):
+                    target.assign(values[id(variable)])
+
+        if is_graph(self.primary):
+            return copy_network(self.primary, fresh_layer, carry_draw)[self.primary]
+        network = fresh_layer(self.primary)
         if not network.built:
             network.build_from_config(self.primary.get_build_config())
-        network.set_weights(self.primary.get_weights())
-        start = 0
-        for layer in network._flatten_layers():
-            for variable in getattr(layer, "generated_weights", ()):
-                stop = start + int(np.prod(variable.shape))
-                variable.assign(scales[start:stop].reshape(variable.shape))
-                start = stop
+        carry_draw(self.primary, network)
         return network
 
     def summary(self, *args, print_fn=None, **kwargs):
