@@ -1,6 +1,15 @@
 """Checks of arguments that several places share."""
 
 import numpy as np
+import tensorflow as tf
+
+
+def asks_for_center(num_samples) -> bool:
+    """Whether a number of draws, a number or a tensor, is the 0 of the centre.
+
+    A tensor is the request of a served model, which always draws.
+    """
+    return not tf.is_tensor(num_samples) and num_samples == 0
 
 
 def check_count(name: str, value, minimum: int) -> None:

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import layers
+from bhn_tf.arguments import asks_for_center
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
@@ -174,7 +175,7 @@ class MCDropout(_Baseline):
         ]
 
     def _draw(self, num_samples, seed):
-        if isinstance(num_samples, int) and num_samples == 0:
+        if asks_for_center(num_samples):
             return tf.constant([[-1, -1]], tf.int32), tf.zeros([1])
         seeds = tf.random.stateless_uniform(
             [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32

@@ -27,6 +27,19 @@ def sequential(**kwargs):
     )
 
 
+def traced():
+    """A network, and a list that grows each time its graph is traced."""
+    traces = []
+
+    class Traced(keras.layers.Layer):
+        def call(self, inputs):
+            traces.append(1)
+            return inputs
+
+    primary = sequential()
+    return keras.Sequential([primary.inputs[0], *primary.layers, Traced()]), traces
+
+
 def functional(**kwargs):
     inputs = keras.Input((NUM_FEATURES,))
     hidden = WeightNormDense(5, activation="relu", **kwargs)(inputs)

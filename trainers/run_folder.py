@@ -54,14 +54,14 @@ class RunFolder:
                 f"--output_dir={self.path} holds something that is no run of this "
                 "trainer. Give another folder."
             )
-        if self._config.overwrite or not self._config.resume:
-            if not self._config.overwrite:
-                raise UsageProblem(
-                    f"--noresume: {self.path} holds an earlier run. Give --overwrite "
-                    "to delete it, or another --output_dir."
-                )
+        if self._config.overwrite:
             shutil.rmtree(self.path)
             return
+        if not self._config.resume:
+            raise UsageProblem(
+                f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
+                "delete it, or another --output_dir."
+            )
         earlier = json.loads(config_path.read_text())
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"

@@ -28,17 +28,21 @@ class FlowStep(keras.layers.Layer):
         raise NotImplementedError
 
 
-class Coupling(FlowStep):
-    """A coupling layer of RealNVP (Dinh et al. 2016).
-
-    The first ⌊D/2⌋ entries pass through and decide how the others are scaled and
-    shifted: `y₂ = x₂ ⊙ exp(s(x₁)) + t(x₁)`.
-    """
+class _ConditionedStep(FlowStep):
+    """A step whose shift and log-scale come from a conditioner."""
 
     def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.max_log_scale = max_log_scale
+
+
+class Coupling(_ConditionedStep):
+    """A coupling layer of RealNVP (Dinh et al. 2016).
+
+    The first ⌊D/2⌋ entries pass through and decide how the others are scaled and
+    shifted: `y₂ = x₂ ⊙ exp(s(x₁)) + t(x₁)`.
+    """
 
     def build(self, input_shape):
         event_size = input_shape[-1]
@@ -68,17 +72,12 @@ class Coupling(FlowStep):
         )
 
 
-class InverseAutoregressive(FlowStep):
+class InverseAutoregressive(_ConditionedStep):
     """A step of an inverse autoregressive flow (Kingma et al. 2016).
 
     `y_i = (x_i - t_i(x_{<i})) exp(-s_i(x_{<i}))`: the inverse of a masked
     autoregressive flow, whose fast direction is the one in which we draw.
     """
-
-    def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
-        super().__init__(**kwargs)
-        self.hidden_units = hidden_units
-        self.max_log_scale = max_log_scale
 
     def build(self, input_shape):
         self.conditioner = MADE(

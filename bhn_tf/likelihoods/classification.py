@@ -61,6 +61,11 @@ class _FromActivation(Likelihood):
                 "`from_logits=False`."
             )
 
+    def mean(self, raw):
+        self._require_resolved()
+        raw = at_least_float32(raw)
+        return self._probabilities(raw) if self.from_logits else raw
+
     def _clipped(self, log_prob, low, high):
         """Clips log-probabilities, with the gradient of the unclipped ones."""
         low, high = tf.math.log(tf.constant([low, high], log_prob.dtype))
@@ -107,6 +112,7 @@ class Categorical(_FromActivation):
     """
 
     probability_activation = "softmax"
+    _probabilities = staticmethod(tf.nn.softmax)
 
     def element_log_prob(self, y, raw):
         self._require_resolved()
@@ -126,11 +132,6 @@ class Categorical(_FromActivation):
             return log_prob
         low, high = self.clip
         return self._clipped(log_prob, min(low, 0.1 / raw.shape[-1]), high)
-
-    def mean(self, raw):
-        self._require_resolved()
-        raw = at_least_float32(raw)
-        return tf.nn.softmax(raw) if self.from_logits else raw
 
     def summarize(self, raws):
         probabilities = self.mean(raws)
@@ -196,6 +197,7 @@ class Bernoulli(_FromActivation):
     """
 
     probability_activation = "sigmoid"
+    _probabilities = staticmethod(tf.sigmoid)
 
     def element_log_prob(self, y, raw):
         self._require_resolved()
@@ -206,11 +208,6 @@ class Bernoulli(_FromActivation):
         else:
             log_prob = y * _log(raw) + (1 - y) * _log(1 - raw)
         return log_prob if self.clip is None else self._clipped(log_prob, *self.clip)
-
-    def mean(self, raw):
-        self._require_resolved()
-        raw = at_least_float32(raw)
-        return tf.sigmoid(raw) if self.from_logits else raw
 
     def summarize(self, raws):
         probabilities = self.mean(raws)

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import hypernets, priors
+from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bound import BoundedModel
 from bhn_tf.models.data_initialization import DataInitialization
@@ -168,7 +169,7 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
                 f"[{rows}, {self.num_random}] with a draw for each, got {scales.shape}."
             )
         if scales.shape.rank == 2:
-            self._require_scales_per_row("`scales` of shape [B, D]")
+            self._require_scales_per_row()
             if None not in (rows, scales.shape[0]) and rows != scales.shape[0]:
                 raise ValueError(
                     f"`scales` has {scales.shape[0]} draws, and `x` has {rows} rows: "
@@ -177,13 +178,13 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
                 )
         return scales
 
-    def _require_scales_per_row(self, what):
+    def _require_scales_per_row(self):
         for layer in self.primary._flatten_layers():
             if not getattr(layer, "supports_scales_per_row", True):
                 raise ValueError(
-                    f"{what} would need a kernel for each row in layer "
-                    f"{layer.name!r}, which generates its kernel. Use one draw for all "
-                    "rows, or `random='scale'`."
+                    "`scales` of shape [B, D] would need a kernel for each row in "
+                    f"layer {layer.name!r}, which generates its kernel. Use one draw "
+                    "for all rows, or `random='scale'`."
                 )
 
     def _network(self, x, draw, training):
@@ -193,7 +194,7 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
         self._require_built()
         if not self.num_random:
             return tf.zeros([1, 0]), tf.zeros([1])
-        if isinstance(num_samples, int) and num_samples == 0:
+        if asks_for_center(num_samples):
             values, log_prob = self.hypernet.transform(tf.zeros([1, self.num_random]))
         else:
             values, log_prob = self.hypernet.sample_and_log_prob(num_samples, seed)

@@ -105,7 +105,7 @@ class BoundedModel(PredictiveModel):
 
     def elbo(
         self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
-    ) -> "Elbo":
+    ) -> Elbo:
         """Estimates the evidence lower bound of data, to compare hypernets by.
 
         `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound of the log

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.models.num_examples import num_rows
+from bhn_tf.models.num_examples import NO_BATCH, num_rows
 
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"
@@ -115,9 +115,7 @@ def refuse_empty(dataset) -> None:
     else:
         is_empty = dataset.cardinality() == 0
     if is_empty:
-        raise ValueError(
-            "The data set yields no batch: it is empty, or a filter removed all of it."
-        )
+        raise ValueError(NO_BATCH)
 
 
 def batch_spec(x, y=None, sample_weight=None):

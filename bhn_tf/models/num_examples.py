@@ -5,6 +5,9 @@ import math
 import keras
 import tensorflow as tf
 
+#: What is said of a data set without a single batch.
+NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all of it."
+
 _ADVICE = (
     "Say how many training examples there are: `BayesianHypernet(..., "
     "num_examples=N)` or `model.num_examples = N`."
@@ -58,9 +61,7 @@ def _count_dataset(dataset, announce):
 
     total = int(dataset.reduce(tf.constant(0, tf.int64), add_rows))
     if total == 0:
-        raise ValueError(
-            "The data set yields no batch: it is empty, or a filter removed all of it."
-        )
+        raise ValueError(NO_BATCH)
     return total
 
 

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from bhn_tf.arguments import check_count
 from bhn_tf.models.copying import (
@@ -63,12 +64,7 @@ class PosteriorDraws:
             raise ValueError(
                 f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
             )
-        values = {
-            id(variable): scales[start:stop].reshape(variable.shape)
-            for variable, start, stop in zip(
-                self._generated, self._offsets[:-1], self._offsets[1:], strict=True
-            )
-        }
+        values = self._slices(tf.constant(scales))
 
         def carry_draw(layer, copied):
             carry_state(layer, copied)

@@ -76,8 +76,7 @@ class Serving:
         )
         def sample(inputs, num_samples, seed):
             draws, _ = self._draw(num_samples, tf.stack([seed, 0]))
-            means = self.likelihood.mean(self._raws(inputs, draws))
-            return {"samples": tf.experimental.numpy.moveaxis(means, 0, 1)}
+            return {"samples": self._samples(self._raws(inputs, draws))}
 
         @tf.function(input_signature=[inputs], autograph=False)
         def deterministic(inputs):

@@ -85,7 +85,6 @@ class Training:
         if self.built:
             self.likelihood.set_weights_of_outputs(loss_weights)
         self.eval_samples = eval_samples
-        self._compile_arguments = {"eval_samples": eval_samples}
         self._predict_functions = {}
         self._loss_tracker = Derived("loss", self._logged_loss)
         # A loaded model has its slots, so the model that is saved should have them too.
@@ -109,7 +108,7 @@ class Training:
         config = super().get_compile_config()
         if config:
             config.pop("loss", None)
-            config.update(self._compile_arguments)
+            config["eval_samples"] = self.eval_samples
         return config
 
     def compile_from_config(self, config):

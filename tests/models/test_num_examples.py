@@ -184,15 +184,7 @@ def test_needed_before_the_first_fit():
 
 
 def test_changes_without_a_new_trace():
-    traces = []
-
-    class Traced(keras.layers.Layer):
-        def call(self, inputs):
-            traces.append(1)
-            return inputs
-
-    primary = networks.sequential()
-    primary = keras.Sequential([primary.inputs[0], *primary.layers, Traced()])
+    primary, traces = networks.traced()
     model = networks.compiled(networks.bayesian(primary, "mean_field"))
     x, y = networks.data(12)
     for num_rows in (12, 9):

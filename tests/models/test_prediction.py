@@ -185,15 +185,7 @@ def test_centre_is_bit_equal_from_call_to_call(model):
     ["call", "jit_compile"], [*((call, False) for call in CALLS), ("predict", True)]
 )
 def test_one_trace_for_any_number_of_samples(call, jit_compile):
-    traces = []
-
-    class Traced(keras.layers.Layer):
-        def call(self, inputs):
-            traces.append(1)
-            return inputs
-
-    primary = networks.sequential()
-    primary = keras.Sequential([primary.inputs[0], *primary.layers, Traced()])
+    primary, traces = networks.traced()
     model = networks.bayesian(primary, "mean_field", num_examples=1)
     model.compile(jit_compile=jit_compile)
     x, y = networks.data(8)
