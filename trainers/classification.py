@@ -15,7 +15,8 @@ import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import baselines, callbacks, data, hypernets, layers, metrics, plots
+from bhn_tf import baselines, callbacks, data, layers, metrics, plots
+from trainers import methods
 from trainers.config import (
     CommonConfig,
     UsageProblem,
@@ -24,14 +25,11 @@ from trainers.config import (
     run_binary,
     sizes,
 )
+from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
+from trainers.tables import text_table
 from trainers.training import train
 
-_METHOD_NAMES = {
-    "bhn": "Bayesian hypernet",
-    "deterministic": "deterministic",
-    "mc_dropout": "MC dropout",
-}
 _SCORE = "predictive_entropy"
 
 
@@ -94,7 +92,7 @@ def _load(config: Config) -> dict:
             f"--dataset={config.dataset} --anomalies={','.join(config.anomalies)} "
             f"--data_dir={config.data_dir}: {error}"
         ) from error
-    if config.smoke:
+    if config.is_smoke:
         x, y = sets["train"]
         sets["train"] = (x[:512], y[:512])
     return sets
@@ -103,58 +101,34 @@ def _load(config: Config) -> dict:
 # -- models ------------------------------------------------------------------------
 
 
-def _network(config: Config, shape, num_classes, dense, dropout_rate=0.0):
-    """A multi-layer perceptron of the configured sizes, ending with logits."""
-    network = keras.Sequential([keras.layers.Input(shape), keras.layers.Flatten()])
-    for units in config.units:
-        network.add(dense(units, activation="relu"))
-        if dropout_rate:
-            network.add(keras.layers.Dropout(dropout_rate))
-    network.add(dense(num_classes))
-    return network
-
-
-def _hypernet(config: Config):
-    if config.hypernet == "mean_field":
-        return hypernets.MeanField()
-    family = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}[config.hypernet]
-    return family(config.num_flow_layers, config.flow_units)
-
-
 def _makers(config: Config, shape, num_classes, num_examples, num_steps):
     """Maps each method to a function that makes its compiled model."""
     dense, weight_norm_dense = keras.layers.Dense, layers.WeightNormDense
 
-    def compiled(model):
-        schedule = keras.optimizers.schedules.CosineDecay(
-            config.learning_rate, num_steps
-        )
-        model.compile(
-            keras.optimizers.Adam(schedule),
-            metrics=["accuracy"],
-            jit_compile=config.jit_compile or "auto",
-        )
-        return model
+    def network(dense, dropout_rate=0.0):
+        return methods.perceptron(shape, config.units, num_classes, dense, dropout_rate)
 
     return {
-        "bhn": lambda: compiled(
+        "bhn": lambda: methods.compiled(
             bhn_tf.BayesianHypernet(
-                _network(config, shape, num_classes, weight_norm_dense),
-                _hypernet(config),
+                network(weight_norm_dense),
+                methods.hypernet(config),
                 num_examples=num_examples,
-            )
+            ),
+            config,
+            num_steps,
         ),
-        "deterministic": lambda: compiled(
-            baselines.Deterministic(_network(config, shape, num_classes, dense))
+        "deterministic": lambda: methods.compiled(
+            baselines.Deterministic(network(dense)), config, num_steps
         ),
-        "mc_dropout": lambda: compiled(
-            baselines.MCDropout(_network(config, shape, num_classes, dense, 0.5))
+        "mc_dropout": lambda: methods.compiled(
+            baselines.MCDropout(network(dense, 0.5)), config, num_steps
         ),
     }
 
 
 def _num_epochs(config: Config, num_examples: int) -> int:
-    if config.smoke:
+    if config.is_smoke:
         return 2
     return config.epochs or (50 if num_examples <= 10_000 else 20)
 
@@ -170,7 +144,7 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
     makers = _makers(config, x.shape[1:], num_classes, len(x), num_steps)
     # The network learns to predict before it learns to be uncertain.
     annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
-    methods, uncertainties = {}, {}
+    measured, uncertainties = {}, {}
     for method, make_model in makers.items():
         model, seconds = train(
             folder,
@@ -183,12 +157,12 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
             callbacks=[annealing] if method == "bhn" else [],
         )
         uncertainties[method] = _predict(config, model, sets)
-        methods[method] = _measure(uncertainties[method], sets["test"][1], seconds)
+        measured[method] = _measure(uncertainties[method], sets["test"][1], seconds)
         if method == "bhn":
             model.save(folder.path / "model.keras")
             _export(folder, model)
     _draw_pictures(folder, uncertainties, sets["test"][1])
-    results = {"methods": methods, "config": dataclasses.asdict(config)}
+    results = {"methods": measured, "config": dataclasses.asdict(config)}
     folder.write_json("results.json", results)
     return results
 
@@ -241,7 +215,7 @@ def _result_of(metric, labels, probabilities) -> float:
 def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
     means, curves = {}, {}
     for method, sets in uncertainties.items():
-        name = _METHOD_NAMES[method]
+        name = METHOD_NAMES[method]
         means[name] = sets["test"]["mean"]
         errors = means[name].argmax(axis=-1) != labels
         curve = metrics.risk_coverage(sets["test"][_SCORE], errors)
@@ -251,7 +225,7 @@ def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
         "risk_coverage.png": plots.risk_coverage_curve(curves),
         "entropy.png": plots.score_panels(
             {
-                _METHOD_NAMES[method]: {name: s[_SCORE] for name, s in sets.items()}
+                METHOD_NAMES[method]: {name: s[_SCORE] for name, s in sets.items()}
                 for method, sets in uncertainties.items()
             },
             _SCORE,
@@ -272,16 +246,8 @@ def _table(results: dict) -> str:
     for method, found in results["methods"].items():
         numbers = [f"{found[name]:.4f}" for name in ("accuracy", "nll", "ece")]
         numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
-        rows.append([_METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join(lines)
+        rows.append([METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
+    return text_table(rows)
 
 
 def _where_to_look(folder: RunFolder) -> str:

@@ -81,7 +81,12 @@ class CommonConfig:
     jit_compile: bool = flag(False, "Compile training steps with XLA.")
     resume: bool = flag(True, "Go on where an earlier run of this folder stopped.")
     overwrite: bool = flag(False, "Delete what the output folder holds.")
-    smoke: bool = flag(False, "A run of seconds that only shows that all parts work.")
+    scale: str = flag(
+        "full",
+        "'smoke' is a short run that only shows that all parts work.",
+        **one_of("smoke", "full"),
+    )
+    smoke: bool = flag(False, "The same as --scale=smoke.")
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -94,6 +99,11 @@ class CommonConfig:
                     f"--{field.name}={_as_text(value)} makes no sense: it has to be "
                     f"{field.metadata['advice']}."
                 )
+
+    @property
+    def is_smoke(self) -> bool:
+        """Whether the run only shows that all parts work."""
+        return self.smoke or self.scale == "smoke"
 
 
 def _as_text(value) -> str:

@@ -1,0 +1,56 @@
+"""Networks and models that the experiments compare, as flags describe them."""
+
+import keras
+
+from bhn_tf import hypernets
+from trainers.config import CommonConfig
+
+#: What pictures and tables call each method.
+METHOD_NAMES = {
+    "bhn": "Bayesian hypernet",
+    "deterministic": "deterministic",
+    "mc_dropout": "MC dropout",
+}
+
+
+def perceptron(
+    shape, units, num_outputs: int, dense, dropout_rate: float = 0.0, activation="relu"
+) -> keras.Sequential:
+    """A multi-layer perceptron that ends with raw outputs.
+
+    Args:
+        shape: Shape of one row of the inputs.
+        units: Sizes of the hidden layers.
+        num_outputs: C.
+        dense: Class of the layers, `keras.layers.Dense` or a twin.
+        dropout_rate: Rate of the dropout after each hidden layer; 0 for none.
+        activation: Of the hidden layers.
+    """
+    network = keras.Sequential([keras.layers.Input(shape), keras.layers.Flatten()])
+    for size in units:
+        network.add(dense(size, activation=activation))
+        if dropout_rate:
+            network.add(keras.layers.Dropout(dropout_rate))
+    network.add(dense(num_outputs))
+    return network
+
+
+def hypernet(config: CommonConfig) -> hypernets.Hypernet:
+    """The hypernet that --hypernet, --num_flow_layers and --flow_units describe."""
+    if config.hypernet == "mean_field":
+        return hypernets.MeanField()
+    family = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}[config.hypernet]
+    return family(config.num_flow_layers, config.flow_units)
+
+
+def compiled(
+    model, config: CommonConfig, num_steps: int, metrics=("accuracy",)
+) -> keras.Model:
+    """Compiles a model with Adam, whose learning rate falls to zero over the run."""
+    schedule = keras.optimizers.schedules.CosineDecay(config.learning_rate, num_steps)
+    model.compile(
+        keras.optimizers.Adam(schedule),
+        metrics=list(metrics),
+        jit_compile=config.jit_compile or "auto",
+    )
+    return model
