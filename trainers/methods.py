@@ -44,13 +44,22 @@ def hypernet(config: CommonConfig) -> hypernets.Hypernet:
 
 
 def compiled(
-    model, config: CommonConfig, num_steps: int, metrics=("accuracy",)
+    model, config: CommonConfig, num_steps: int, metrics=("accuracy",), **options
 ) -> keras.Model:
-    """Compiles a model with Adam, whose learning rate falls to zero over the run."""
+    """Compiles a model with Adam, whose learning rate falls to zero over the run.
+
+    Args:
+        model: The model, which is returned.
+        config: Learning rate and whether to use XLA.
+        num_steps: Steps of the whole run.
+        metrics: What is measured while training.
+        **options: Further arguments of `compile`.
+    """
     schedule = keras.optimizers.schedules.CosineDecay(config.learning_rate, num_steps)
     model.compile(
         keras.optimizers.Adam(schedule),
         metrics=list(metrics),
         jit_compile=config.jit_compile or "auto",
+        **options,
     )
     return model
