@@ -1,0 +1,286 @@
+"""Hamiltonian Monte Carlo over what a hypernet generates, to compare it with.
+
+The chains know nothing of the hypernet's family of distributions: given time, their
+draws are the posterior of the same values under the same prior, likelihood and fixed
+weights. That costs hundreds of gradients of all data for each draw, so it is a
+yardstick for small networks.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.arguments import check_count
+from bhn_tf.random import stateless_seed
+
+tfd = tfp.distributions
+
+_STEPS_AT_ONCE = 25
+_DRAWS_FOR_SCALING = 2_000
+
+
+class HamiltonianDraws(NamedTuple):
+    """Draws of Markov chains, and whether they may be trusted.
+
+    Attributes:
+        draws: g [S, D], one chain after the other.
+        num_chains: Number of chains, of equal length.
+        acceptance_rate: Mean probability of acceptance, meant to be near 0.8.
+        divergences: Share of the steps on which the simulated motion diverged; more
+            than a few in a thousand mean that a narrow part was left out.
+    """
+
+    draws: np.ndarray
+    num_chains: int
+    acceptance_rate: float
+    divergences: float
+
+    @property
+    def potential_scale_reduction(self) -> np.ndarray:
+        """R-hat of every value, [D]; see the function of this name."""
+        return potential_scale_reduction(self.draws, self.num_chains)
+
+    @property
+    def effective_sample_size(self) -> np.ndarray:
+        """Of how many independent draws the chains know the mean, [D]."""
+        chains = _steps_first(self.draws, self.num_chains)
+        return tfp.mcmc.effective_sample_size(chains, cross_chain_dims=1).numpy()
+
+
+def potential_scale_reduction(values, num_chains: int) -> np.ndarray:
+    """Gelman and Rubin's R-hat with split chains: 1 where all chains agree.
+
+    Weights of a network have symmetries, and chains in mirrored modes disagree on
+    weights but not on what the network says. What predictions need is the R-hat of
+    the network's outputs under the draws.
+
+    Args:
+        values: [S, ...], one chain after the other, of draws or of any function of
+            them.
+        num_chains: Number of chains, at least 2.
+
+    Returns:
+        Array of the shape [...]; below 1.05 is commonly accepted.
+
+    Raises:
+        ValueError: If S is no multiple of the number of chains.
+
+    Example:
+    ```python
+    outputs = bhn_tf.hamiltonian.samples(model, x, found.draws)  # [rows, S, C]
+    potential_scale_reduction(np.moveaxis(outputs, 1, 0), found.num_chains).max()
+    ```
+    """
+    check_count("num_chains", num_chains, minimum=2)
+    return tfp.mcmc.potential_scale_reduction(
+        _steps_first(values, num_chains), independent_chain_ndims=1, split_chains=True
+    ).numpy()
+
+
+def _steps_first(values, num_chains):
+    """[S, ...] to [steps, chains, ...]."""
+    values = np.asarray(values)
+    if len(values) % num_chains:
+        raise ValueError(
+            f"{len(values)} draws cannot be of {num_chains} chains of equal length."
+        )
+    return np.moveaxis(values.reshape(num_chains, -1, *values.shape[1:]), 0, 1)
+
+
+def hamiltonian_monte_carlo(
+    model,
+    x,
+    y,
+    num_samples: int = 1000,
+    num_burnin_steps: int = 500,
+    num_chains: int = 4,
+    seed: int | None = None,
+    *,
+    max_tree_depth: int = 8,
+    jit_compile: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> HamiltonianDraws:
+    """Draws g from its exact posterior by the No-U-Turn sampler.
+
+    The posterior is that of the model: its prior, its likelihood with the noise as it
+    is, and its other weights (v and b) held fixed. Chains start at draws of the
+    hypernet and move in coordinates in which the hypernet's draws have unit
+    covariance, as the paper's authors did; neither changes what they converge to.
+
+    Args:
+        model: A built `BayesianHypernet` with random values; it is not changed.
+        x, y: All training data, as arrays.
+        num_samples: S, draws of all chains together, a multiple of `num_chains`.
+        num_burnin_steps: Steps of each chain that are thrown away; on the first four
+            fifths of them the step size is adapted (dual averaging).
+        num_chains: Chains, moved at once.
+        seed: A non-negative integer for the same draws every time.
+        max_tree_depth: A step takes up to two to this power gradients.
+        jit_compile: Whether to compile with XLA: some twenty seconds, then several
+            times as fast.
+        progress: Called with the steps done and the number of steps.
+
+    Returns:
+        The draws and their diagnostics.
+
+    Raises:
+        ValueError: If the model has nothing random, a number makes no sense or the
+            data do not fit.
+
+    Example:
+    ```python
+    found = bhn_tf.hamiltonian.hamiltonian_monte_carlo(model, x, y, num_samples=2000)
+    print(found.potential_scale_reduction.max(), found.acceptance_rate)
+    answers = bhn_tf.hamiltonian.predict_uncertainty(model, x_new, found.draws)
+    ```
+
+    Reference: Hoffman and Gelman, "The No-U-Turn Sampler", JMLR 2014.
+    """
+    check_count("num_chains", num_chains, minimum=2)
+    check_count("num_samples", num_samples, minimum=4 * num_chains)
+    check_count("num_burnin_steps", num_burnin_steps, minimum=1)
+    check_count("max_tree_depth", max_tree_depth, minimum=1)
+    if num_samples % num_chains:
+        raise ValueError(
+            f"Expected `num_samples` to be a multiple of `num_chains` = {num_chains}, "
+            f"got {num_samples}."
+        )
+    if not model.num_random:
+        raise ValueError("The model has nothing random (D = 0) to be drawn.")
+    model._checked(x, y, None)
+    location, factor = _location_and_factor(model, seed)
+
+    def to_values(whitened):
+        return location + tf.linalg.matvec(factor, whitened)
+
+    log_joint = _log_joint(model, x, y)
+    kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
+        tfp.mcmc.NoUTurnSampler(
+            lambda whitened: log_joint(to_values(whitened)),
+            step_size=0.1,
+            max_tree_depth=max_tree_depth,
+        ),
+        num_adaptation_steps=int(0.8 * num_burnin_steps),
+        target_accept_prob=0.8,
+    )
+    start = tf.constant(model.sample_scales(num_chains, seed))
+    state = tf.linalg.triangular_solve(factor, tf.transpose(start - location))
+    traced = _run(
+        kernel,
+        tf.transpose(state),
+        num_burnin_steps,
+        num_samples // num_chains,
+        stateless_seed(seed),
+        jit_compile,
+        progress,
+    )
+    values = to_values(traced["state"]).numpy()
+    return HamiltonianDraws(
+        np.moveaxis(values, 1, 0).reshape(num_samples, -1),
+        num_chains,
+        float(np.mean(np.minimum(np.exp(traced["log_accept_ratio"]), 1.0))),
+        float(np.mean(traced["has_divergence"])),
+    )
+
+
+def _location_and_factor(model, seed):
+    """Mean and Cholesky factor of the covariance of the hypernet's draws."""
+    draws = model.sample_scales(_DRAWS_FOR_SCALING, seed).astype("float64")
+    covariance = np.atleast_2d(np.cov(draws.T))
+    # Some of the diagonal keeps directions that were hardly drawn from vanishing.
+    covariance += 1e-2 * np.diag(np.diag(covariance))
+    factor = np.linalg.cholesky(covariance)
+    return (
+        tf.constant(draws.mean(axis=0), tf.float32),
+        tf.constant(factor, tf.float32),
+    )
+
+
+def _log_joint(model, x, y):
+    """log p(y, g | x) of several g [..., D] at once, without constants of g."""
+    x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+
+    def of_one(values):
+        raw = model(x, scales=values, training=False)
+        return tf.reduce_sum(model.likelihood.log_prob(y, raw))
+
+    def log_joint(values):
+        return tf.vectorized_map(of_one, values) + model.prior.log_prob(values)
+
+    return log_joint
+
+
+def _run(kernel, state, num_burnin, num_results, seed, jit_compile, progress):
+    """Moves the chains, some steps a call, and returns what came after the burn-in."""
+
+    def trace(_, results):
+        inner = results.inner_results
+        return {
+            "log_accept_ratio": inner.log_accept_ratio,
+            "has_divergence": inner.has_divergence,
+        }
+
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def move(state, results, seed):
+        return tfp.mcmc.sample_chain(
+            _STEPS_AT_ONCE,
+            state,
+            kernel=kernel,
+            previous_kernel_results=results,
+            num_burnin_steps=0,
+            trace_fn=trace,
+            return_final_kernel_results=True,
+            seed=seed,
+        )
+
+    total = num_burnin + num_results
+    results, kept = kernel.bootstrap_results(state), []
+    for done in range(0, total, _STEPS_AT_ONCE):
+        seed, now = tf.unstack(tfp.random.split_seed(seed, n=2))
+        states, traced, results = move(state, results, now)
+        state = states[-1]
+        kept.append({"state": states, **traced})
+        if progress is not None:
+            progress(min(done + _STEPS_AT_ONCE, total), total)
+    return {
+        name: np.concatenate([block[name].numpy() for block in kept])[num_burnin:total]
+        for name in kept[0]
+    }
+
+
+def samples(model, x, draws) -> np.ndarray:
+    """Returns the mean of y under each of given draws, as `model.predict_samples`.
+
+    Args:
+        model: A built `BayesianHypernet`.
+        x: Inputs, rows first.
+        draws: g [S, D].
+
+    Returns:
+        Array [rows, S, C].
+    """
+    return model._samples(_raws(model, x, draws)).numpy()
+
+
+def predict_uncertainty(model, x, draws) -> dict[str, np.ndarray]:
+    """Returns the predictive mean and every score under given draws.
+
+    Args:
+        model: A built `BayesianHypernet`; its hypernet plays no part.
+        x: Inputs, rows first.
+        draws: g [S, D], such as those of Hamiltonian Monte Carlo.
+
+    Returns:
+        What `model.predict_uncertainty` returns.
+    """
+    summary = model.likelihood.summarize(_raws(model, x, draws))
+    return {name: values.numpy() for name, values in summary.items()}
+
+
+def _raws(model, x, draws):
+    # A loop over draws out of a graph would take a hundred times as long.
+    raws = tf.function(model._raws, autograph=False)
+    return raws(tf.convert_to_tensor(x), tf.convert_to_tensor(draws, tf.float32))
