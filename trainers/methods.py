@@ -35,12 +35,17 @@ def perceptron(
     return network
 
 
-def hypernet(config: CommonConfig) -> hypernets.Hypernet:
-    """The hypernet that --hypernet, --num_flow_layers and --flow_units describe."""
+def hypernet(config: CommonConfig, **options) -> hypernets.Hypernet:
+    """The hypernet that --hypernet, --num_flow_layers and --flow_units describe.
+
+    Args:
+        config: These flags.
+        **options: How it starts: `initial_stddev` and `initial_mean`.
+    """
     if config.hypernet == "mean_field":
-        return hypernets.MeanField()
+        return hypernets.MeanField(**options)
     family = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}[config.hypernet]
-    return family(config.num_flow_layers, config.flow_units)
+    return family(config.num_flow_layers, config.flow_units, **options)
 
 
 def compiled(
@@ -63,3 +68,9 @@ def compiled(
         **options,
     )
     return model
+
+
+def print_steps(done: int, total: int) -> None:
+    """Says, ten times a run, how far chains have come."""
+    if done == total or done % max(total // 10 // 25 * 25, 25) == 0:
+        print(f"  step {done}/{total}", flush=True)

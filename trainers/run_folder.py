@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from trainers.config import CommonConfig, UsageProblem
 
@@ -78,6 +79,20 @@ class RunFolder:
     def write_json(self, name: str, content) -> None:
         """Writes a JSON file into the folder."""
         write_atomically(self.path / name, json.dumps(content, indent=2) + "\n")
+
+    def write_arrays(self, name: str, arrays: dict) -> None:
+        """Keeps arrays beside the checkpoints, for a run that goes on after a kill."""
+        temporary = self.checkpoints / f".{name}.npz"
+        np.savez(temporary, **arrays)
+        os.replace(temporary, self.checkpoints / f"{name}.npz")
+
+    def read_arrays(self, name: str) -> dict | None:
+        """Returns what `write_arrays` kept, or `None`."""
+        path = self.checkpoints / f"{name}.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as arrays:
+            return {key: arrays[key] for key in arrays.files}
 
     def read_results(self) -> dict | None:
         """Returns the results of a finished run, or `None`."""

@@ -6,17 +6,25 @@ made in threads, on servers and in notebooks (where `%matplotlib inline` shows t
 `save` writes them to files.
 """
 
+from bhn_tf.plots.correlation import p_value_histogram, scatter_matrix
 from bhn_tf.plots.regression import regression_bands
+from bhn_tf.plots.regression_panels import regression_panels, std_curves
 from bhn_tf.plots.reliability import reliability_diagram
 from bhn_tf.plots.risk_coverage import risk_coverage_curve
 from bhn_tf.plots.scores import score_histograms, score_panels
 from bhn_tf.plots.style import save
+from bhn_tf.plots.two_weights import two_weights
 
 __all__ = [
+    "p_value_histogram",
     "regression_bands",
+    "regression_panels",
     "reliability_diagram",
     "risk_coverage_curve",
     "save",
+    "scatter_matrix",
     "score_histograms",
     "score_panels",
+    "std_curves",
+    "two_weights",
 ]

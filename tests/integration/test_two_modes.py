@@ -12,39 +12,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.callbacks import KLAnnealing
-from bhn_tf.layers import WeightNormDense
-
-NUM_ROWS = 15
-NOISE_STDDEV = 0.5
-
-
-def data():
-    rng = np.random.default_rng(0)
-    x = np.linspace(-1.5, 1.5, NUM_ROWS)
-    return x, x + NOISE_STDDEV * rng.normal(size=NUM_ROWS)
-
-
-class GridPosterior:
-    """The posterior of (a, b) under standard normal priors, as masses of cells."""
-
-    def __init__(self, limit=6.0, num_cells=1201):
-        x, y = data()
-        axis, step = np.linspace(-limit, limit, num_cells, retstep=True)
-        self.a, b = np.meshgrid(axis, axis, indexing="ij")
-        self.product = self.a * b
-        square = y @ y - 2 * self.product * (x @ y) + self.product**2 * (x @ x)
-        log_likelihood = -0.5 * square / NOISE_STDDEV**2
-        log_likelihood -= NUM_ROWS * np.log(NOISE_STDDEV * np.sqrt(2 * np.pi))
-        log_prior = -0.5 * (self.a**2 + b**2) - np.log(2 * np.pi)
-        joint = np.exp(log_likelihood + log_prior) * step**2
-        self.log_evidence = np.log(joint.sum())
-        self.mass = joint / joint.sum()
-
-    def mean(self, values):
-        return (self.mass * values).sum()
-
-    def stddev(self, values):
-        return np.sqrt(self.mean((values - self.mean(values)) ** 2))
+from trainers.multimodal import GridPosterior, data, product_of_two_weights
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +33,7 @@ def fitted(hypernet, seed):
     num_steps, steps_per_epoch = 3000, 50
     num_epochs = num_steps // steps_per_epoch
     keras.utils.set_random_seed(seed)
-    options = {"random": "kernel", "use_bias": False}
-    primary = keras.Sequential(
-        [
-            keras.Input((1,)),
-            WeightNormDense(1, **options),
-            WeightNormDense(1, **options),
-        ]
-    )
-    model = bhn_tf.BayesianHypernet(
-        primary,
-        hypernet(initial_stddev=1.0, initial_mean=0.0),
-        bhn_tf.likelihoods.Gaussian(stddev=NOISE_STDDEV),
-        num_examples=NUM_ROWS,
-    )
+    model = product_of_two_weights(hypernet(initial_stddev=1.0, initial_mean=0.0))
     model.compile(
         keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.005, num_steps)),
         train_samples=64,

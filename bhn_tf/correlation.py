@@ -1,0 +1,74 @@
+"""Whether the values of a posterior depend on each other."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+
+class PearsonTest(NamedTuple):
+    """Pearson's test of every pair of some values.
+
+    Attributes:
+        pairs: Indices of the two values, [pairs, 2].
+        correlation: Their correlation coefficient, [pairs].
+        p_value: How often independent values would correlate at least as much,
+            [pairs]; between 0 and 1, and 1 where a value never varies.
+    """
+
+    pairs: np.ndarray
+    correlation: np.ndarray
+    p_value: np.ndarray
+
+
+def pearson_test(
+    draws: ArrayLike, max_values: int = 1000, seed: int = 0
+) -> PearsonTest:
+    """Tests pairs of values for correlation, as the paper does with a hypernet's.
+
+    Under independent Gaussians the p-values are uniform: a share of 0.05 lies below
+    0.05. Of many values a random subset is tested, all its pairs: the number of pairs
+    grows with the square.
+
+    Args:
+        draws: g [S, D], independent draws, such as `model.sample_scales(1000)`.
+        max_values: Values of the subset at most.
+        seed: Seed of the subset.
+
+    Returns:
+        The pairs, their correlations and p-values (two-sided).
+
+    Raises:
+        ValueError: If there are less than three draws or two values.
+
+    Example:
+    ```python
+    found = bhn_tf.correlation.pearson_test(model.sample_scales(1000))
+    print((found.p_value < 0.05).mean())
+    ```
+
+    Reference: paper, appendix "Learning correlated weights".
+    """
+    draws = np.asarray(draws, "float64")
+    if draws.ndim != 2 or draws.shape[0] < 3 or draws.shape[1] < 2:
+        raise ValueError(
+            "Expected draws of shape [S, D] with at least three draws of two values, "
+            f"got {list(draws.shape)}."
+        )
+    chosen = np.arange(draws.shape[1])
+    if len(chosen) > max_values:
+        chosen = np.random.default_rng(seed).permutation(chosen)[:max_values]
+    centered = draws[:, chosen] - draws[:, chosen].mean(axis=0)
+    norm = np.linalg.norm(centered, axis=0)
+    unit = np.divide(centered, norm, out=np.zeros_like(centered), where=norm > 0)
+    rows, columns = np.triu_indices(len(chosen), k=1)
+    correlation = np.clip((unit.T @ unit)[rows, columns], -1.0, 1.0)
+    freedom = len(draws) - 2
+    with np.errstate(divide="ignore"):
+        t = np.abs(correlation) * np.sqrt(freedom / (1.0 - correlation**2))
+    return PearsonTest(
+        np.stack([chosen[rows], chosen[columns]], axis=1),
+        correlation,
+        2.0 * special.stdtr(freedom, -t),
+    )
