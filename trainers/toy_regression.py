@@ -57,10 +57,13 @@ class Config(CommonConfig):
     )
     batch_size: int = flag(100, "Rows of a training batch.", **at_least(1))
     learning_rate: float = flag(3e-3, "Adam's first learning rate.", **positive())
+    num_flow_layers: int = flag(4, "L, layers of the flow.", **at_least(1))
     train_samples: int = flag(32, "Draws of g for each step.", **at_least(1))
     num_samples: int = flag(2_000, "S, draws of each prediction.", **at_least(2))
-    num_chains: int = flag(4, "Chains of Hamiltonian Monte Carlo.", **at_least(2))
-    num_burnin_steps: int = flag(500, "Steps of each chain thrown away.", **at_least(1))
+    num_chains: int = flag(8, "Chains of Hamiltonian Monte Carlo.", **at_least(2))
+    num_burnin_steps: int = flag(
+        1_000, "Steps of each chain thrown away.", **at_least(1)
+    )
 
 
 def run(config: Config) -> dict:
@@ -95,7 +98,7 @@ def run(config: Config) -> dict:
 def _train_and_compare(config: Config, folder: RunFolder) -> dict:
     x, y = data.blundell(config.num_examples, config.seed)
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
-    epochs = config.epochs or (300 if config.is_smoke else 12_000)
+    epochs = config.epochs or (300 if config.is_smoke else 10_000)
     num_steps = epochs * -(-len(x) // config.batch_size)
     annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 2, 1))
     answers, found = {}, {}
@@ -177,7 +180,7 @@ def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
         model,
         x,
         y,
-        num_samples=config.num_chains * (50 if config.is_smoke else 500),
+        num_samples=config.num_chains * (50 if config.is_smoke else 400),
         num_burnin_steps=min(100, config.num_burnin_steps)
         if config.is_smoke
         else config.num_burnin_steps,
