@@ -5,6 +5,7 @@ from bhn_tf.environment import check_environment
 check_environment()
 
 from bhn_tf import (  # noqa: E402
+    active,
     baselines,
     callbacks,
     correlation,
@@ -23,6 +24,7 @@ from bhn_tf.version import __version__  # noqa: E402
 __all__ = [
     "BayesianHypernet",
     "__version__",
+    "active",
     "baselines",
     "callbacks",
     "correlation",

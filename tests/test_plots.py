@@ -39,6 +39,9 @@ def draw_all(predictions, ax=lambda: None):
         "reliability": plots.reliability_diagram(labels, methods, ax=ax()),
         "scores": plots.score_histograms(scores, "max_probability", ax=ax()),
         "risk": plots.risk_coverage_curve(curves, ax=ax()),
+        "acquisition": plots.acquisition_curves(
+            {"bald": ([20, 30], [[0.5, 0.7], [0.6, 0.7]])}, 0.9, ax=ax()
+        ),
         "regression": plots.regression_bands(
             x, np.sin(x), 0.1 + x**2, [0.0, 0.5], [0.1, 0.6], ax=ax()
         ),
@@ -82,10 +85,10 @@ def test_long_and_many_names_leave_room_for_the_data():
 
 def test_given_axes_are_drawn_on(predictions):
     figure = Figure(figsize=(8, 8))
-    axes = iter(figure.subplots(2, 2).flat)
+    axes = iter(figure.subplots(5, 1).flat)
     figures = draw_all(predictions, ax=lambda: next(axes))
     assert all(drawn is figure for drawn in figures.values())
-    assert len(figure.axes) == 4 and tuple(figure.get_size_inches()) == (8, 8)
+    assert len(figure.axes) == 5 and tuple(figure.get_size_inches()) == (8, 8)
     assert all(ax.get_xlabel() and ax.get_ylabel() for ax in figure.axes)
 
 
@@ -197,6 +200,19 @@ def test_risk_coverage_shows_the_curve_and_its_area():
     assert legend_texts(ax) == [f"model (area {curve.aurc:.2g})", "plain"]
 
 
+def test_acquisition_curves_are_means_with_the_range_of_seeds():
+    runs = np.array([[0.5, 0.7], [0.6, 0.9], [0.4, 0.8]])
+    curves = {"bald": ([20, 30], runs), "random": ([20, 30], [0.5, 0.6])}
+    ax = plots.acquisition_curves(curves, target=0.9).axes[0]
+    assert legend_texts(ax) == ["target 0.9", "bald", "random"]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), [0.5, 0.8])
+    (band,) = ax.collections
+    vertices = band.get_paths()[0].vertices
+    for x_value, low, high in ((20, 0.4, 0.6), (30, 0.7, 0.9)):
+        y = vertices[vertices[:, 0] == x_value, 1]
+        np.testing.assert_allclose([y.min(), y.max()], [low, high])
+
+
 def test_regression_bands_are_multiples_of_the_standard_deviation():
     x = np.array([1.0, 0.0, 0.5])
     mean, std = np.array([3.0, 1.0, 2.0]), np.array([0.3, 0.1, 0.2])
@@ -224,6 +240,10 @@ def test_regression_bands_are_multiples_of_the_standard_deviation():
         (
             lambda: plots.risk_coverage_curve({"a": ([1, 2], [1])}),
             "risk of 'a'.*2 rows",
+        ),
+        (
+            lambda: plots.acquisition_curves({"a": ([1, 2], [[1], [2]])}),
+            "accuracy of 'a'.*2 rows",
         ),
         (
             lambda: plots.regression_bands([1, 2], [1], [1, 1], [0], [0]),

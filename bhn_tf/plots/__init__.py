@@ -6,6 +6,7 @@ made in threads, on servers and in notebooks (where `%matplotlib inline` shows t
 `save` writes them to files.
 """
 
+from bhn_tf.plots.acquisition import acquisition_curves
 from bhn_tf.plots.correlation import p_value_histogram, scatter_matrix
 from bhn_tf.plots.regression import regression_bands
 from bhn_tf.plots.regression_panels import regression_panels, std_curves
@@ -16,6 +17,7 @@ from bhn_tf.plots.style import save
 from bhn_tf.plots.two_weights import two_weights
 
 __all__ = [
+    "acquisition_curves",
     "p_value_histogram",
     "regression_bands",
     "regression_panels",

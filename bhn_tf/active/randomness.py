@@ -1,0 +1,39 @@
+"""Everything random in active learning as a function of one seed and of N.
+
+N, the number of labelled rows, says where the learner stands. So a round that is run
+alone, or again after a kill, sees the random numbers that it sees within a longer run.
+"""
+
+import keras
+import numpy as np
+
+# One stream of random numbers for each use.
+_USES = ("train", "candidates", "ties", "random", "draws", "evaluate")
+
+
+def generator(seed: int, use: str, num_labelled: int) -> np.random.Generator:
+    """The random numbers of one use at N labelled rows."""
+    return np.random.default_rng([seed, _USES.index(use), num_labelled])
+
+
+def integer(seed: int, use: str, num_labelled: int) -> int:
+    """A seed for one use at N labelled rows."""
+    return int(generator(seed, use, num_labelled).integers(2**31))
+
+
+def seed_training(seed: int, num_labelled: int) -> int:
+    """Seeds Keras, NumPy and Python for the training on N rows; returns the seed."""
+    value = integer(seed, "train", num_labelled)
+    keras.utils.set_random_seed(value)
+    return value
+
+
+def seed_layers(model, value: int) -> None:
+    """Seeds the generators inside a model, such as those of dropout layers.
+
+    Files of models do not keep them, so that a loaded model would go on elsewhere.
+    """
+    states = [v for v in model.variables if v.path.endswith("seed_generator_state")]
+    for index, state in enumerate(states):
+        words = np.random.SeedSequence([value, index]).generate_state(state.shape[0])
+        state.assign(words.astype("uint32"))

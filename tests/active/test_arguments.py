@@ -1,0 +1,107 @@
+"""Mistakes are explained before anything is labelled or trained."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import networks
+from tests.active.learners import learner, make, pool
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"acquisition": "bold"}, "Unknown acquisition 'bold'.*bald"),
+        ({"query_size": 0}, "query_size.*at least 1"),
+        ({"query_size": -3}, "query_size.*at least 1"),
+        ({"candidate_size": 2}, "candidate_size` is 2.*query_size` = 4"),
+        ({"num_samples": -1}, "num_samples"),
+        ({"warm_start": "reset"}, "warm_start.*first_weights"),
+        ({"seed": -1}, "seed"),
+        ({"initial_ids": []}, "at least one integer index"),
+        ({"initial_ids": [0.5]}, "integer index"),
+        ({"initial_ids": [1, 2, 1]}, "id 1 more than once"),
+        ({"initial_ids": [0, 40]}, "outside the pool of 40 rows.*40"),
+        ({"initial_ids": [-1]}, "Expected 0 to 39"),
+        ({"pool_x": np.zeros((0, 4))}, "pool_x` is empty"),
+        ({"pool_x": "images"}, "pool_x` is of type str"),
+        ({"pool_x": [np.zeros(3), np.zeros(4)]}, r"\[3, 4\] rows"),
+        (
+            {"pool_x": tf.data.Dataset.from_tensor_slices(np.zeros((0, 4))).batch(2)},
+            "yields no row",
+        ),
+        ({"pool_x": tf.data.Dataset.range(3).batch(2).repeat()}, "endless"),
+        ({"pool_x": tf.data.Dataset.range(3)}, "single numbers"),
+        (
+            {"pool_x": tf.data.Dataset.from_tensor_slices(pool()).batch(2)},
+            "inputs alone",
+        ),
+        ({"fit_kwargs": {"validation_data": 1}}, "validation_data.*run"),
+        ({"fit_kwargs": {"sample_weight": 1}}, "sample_weight"),
+    ],
+)
+def test_an_argument_without_sense(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        learner(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("make_model", "message"),
+    [
+        (networks.plain, "Sequential.*baselines"),
+        (lambda: None, "NoneType"),
+        (lambda: networks.bayesian(), "not compiled"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_refused_before_anybody_labels(
+    make_model, message
+):
+    def label_fn(ids):
+        raise AssertionError("a label was asked for")
+
+    with pytest.raises(ValueError, match=message):
+        learner(make_model=make_model, label_fn=label_fn).run(1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (lambda ids: 1, r"shape \[\]"),
+        (lambda ids: np.zeros(len(ids) + 1, int), "one label for each id"),
+        (lambda ids: np.array(["seven"] * len(ids)), "class numbers"),
+        (lambda ids: np.zeros((len(ids), 1), int), "those before"),
+        (lambda ids: np.full(len(ids), np.nan), "NaN"),
+        (lambda ids: np.full(len(ids), 7), "class numbers from 0 to 2"),
+    ],
+)
+def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path):
+    """Nothing is recorded of them, neither here nor on disk."""
+    x, y = pool()
+    good = [True, False]
+
+    def label_fn(ids):
+        return y[ids] if not good or good.pop(0) else labels(ids)
+
+    found = learner(label_fn=label_fn, directory=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        found.run(1)
+    np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
+    # A learner that is started again, and this one, ask the same.
+    again = learner(directory=tmp_path)
+    np.testing.assert_array_equal(found.labelled_ids, again.labelled_ids)
+    assert again.run(1)[0]["ids"] == found._choose().tolist()
+
+
+def test_a_score_that_the_model_does_not_have():
+    with pytest.raises(ValueError, match="no score 'epistemic_std'.*mean_std"):
+        learner(acquisition="epistemic_std").run(1)
+    with pytest.raises(ValueError, match=r"Expected one a row, \[36\]"):
+        learner(acquisition=lambda samples: samples).run(1)
+
+
+def test_make_is_not_called_before_run():
+    def make_model():
+        raise AssertionError("a model was made")
+
+    assert learner(make_model=make_model).model is None
+    assert make()().compiled

