@@ -1,0 +1,228 @@
+"""Adversarial inputs: small changes of x that a classifier is most wrong about.
+
+`fgsm` takes one step of the fast gradient sign method, `pgd` many small ones.
+`gradient_sign` is the direction that both go, for those who want one direction and
+many step sizes. All see a model through its differentiable `predictive` alone: a
+`BayesianHypernet`, a baseline, or anything that has one.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.arguments import check_count
+from bhn_tf.loss_directions import LossDirection
+from bhn_tf.random import stateless_seed
+
+
+def fgsm(
+    model,
+    x,
+    y,
+    epsilon: float,
+    num_samples: int = 1,
+    clip: tuple[float, float] | None = (0.0, 1.0),
+    seed: int | None = None,
+    batch_size: int = 128,
+):
+    """Returns adversarial inputs of the fast gradient sign method.
+
+    `x_adv = clip(x + ε · sign(∇ₓ -log p(y|x)))`, where p is the mean prediction over
+    the draws (Goodfellow, Shlens and Szegedy, "Explaining and harnessing adversarial
+    examples", ICLR 2015). More draws estimate the direction better, so the attack on
+    a Bayesian model is stronger (paper, section "Stronger attack").
+
+    Args:
+        model: A classifier with `predictive(x, num_samples, seed)`; `x` is one array.
+        x: Floats [rows, ...], array or tensor.
+        y: True labels: integers [rows] or [rows, 1], or one-hot [rows, C].
+        epsilon: ε, the step, in the units of x: 8 / 255 for images in [0, 1].
+        num_samples: S, draws of the gradient; 0 for the centre.
+        clip: Lowest and highest value that x can have; `None` for no limits.
+        seed: A non-negative integer for the same attack every time. The draws are
+            those that `predict` makes from the same number and seed.
+        batch_size: Rows that are held in memory at once, S networks each. It does not
+            change the attack, up to rounding.
+
+    Returns:
+        Inputs of the shape, dtype and kind (array or tensor) of `x`, none of them
+        further than ε from it; `x` itself for ε = 0.
+
+    Raises:
+        ValueError: If inputs are no floats, not finite or out of the limits, labels
+            do not fit, or the model is no classifier with one input and one output.
+
+    Example:
+    ```python
+    x_adv = bhn_tf.attacks.fgsm(model, x, y, epsilon=0.1, num_samples=32, seed=0)
+    (model.predict(x_adv).argmax(axis=1) == y).mean()
+    ```
+    """
+    values = _checked_inputs(x, clip)
+    _check_size("epsilon", epsilon)
+    sign = gradient_sign(model, values, y, num_samples, seed, batch_size)
+    return _like(x, _moved(values, sign, epsilon, clip))
+
+
+def pgd(
+    model,
+    x,
+    y,
+    epsilon: float,
+    step_size: float | None = None,
+    num_steps: int = 10,
+    num_samples: int = 1,
+    clip: tuple[float, float] | None = (0.0, 1.0),
+    random_start: bool = True,
+    seed: int | None = None,
+    batch_size: int = 128,
+):
+    """Returns adversarial inputs of projected gradient descent.
+
+    Steps along the sign of the gradient, each followed by a projection on what is
+    within ε of x (Madry, Makelov, Schmidt, Tsipras and Vladu, "Towards deep learning
+    models resistant to adversarial attacks", ICLR 2018). Every step has draws of its
+    own: over the steps, few draws average out too.
+
+    Args:
+        model, x, y, epsilon, num_samples, clip, batch_size: As `fgsm`.
+        step_size: Of one step; by default 2.5 ε / `num_steps`, as in the reference.
+        num_steps: Number of steps.
+        random_start: Whether to begin at a random place within ε of x. Without it,
+            one step of size ε is `fgsm`.
+        seed: A non-negative integer for the same attack every time; step k draws
+            with `seed + k`.
+
+    Returns:
+        As `fgsm`.
+
+    Raises:
+        ValueError: As `fgsm`, or if the steps make no sense.
+
+    Example:
+    ```python
+    x_adv = bhn_tf.attacks.pgd(model, x, y, epsilon=0.1, num_steps=20, seed=0)
+    ```
+    """
+    values = _checked_inputs(x, clip)
+    _check_size("epsilon", epsilon)
+    check_count("num_steps", num_steps, minimum=1)
+    if step_size is None:
+        step_size = 2.5 * epsilon / num_steps
+    _check_size("step_size", step_size)
+    seed = _as_integer_seed(seed)
+    attacked = values
+    if random_start:
+        noise = np.random.default_rng(seed).uniform(-1, 1, values.shape)
+        attacked = _moved(values, noise.astype(values.dtype), epsilon, clip)
+    direction = LossDirection(model, attacked, y, num_samples, batch_size)
+    for step in range(num_steps):
+        sign = direction.of(attacked, seed + step)
+        attacked = _moved(attacked, sign, step_size, clip)
+        attacked = _within(attacked, values, epsilon)
+    return _like(x, attacked)
+
+
+def gradient_sign(
+    model, x, y, num_samples: int = 1, seed: int | None = None, batch_size: int = 128
+) -> np.ndarray:
+    """Returns the sign of the gradient of -log p(y|x) by x.
+
+    Args:
+        model, x, y, num_samples, seed, batch_size: As `fgsm`.
+
+    Returns:
+        Array of the shape and dtype of `x` with the values -1, 0 and 1.
+
+    Raises:
+        ValueError: As `fgsm`.
+
+    Example:
+    ```python
+    sign = bhn_tf.attacks.gradient_sign(model, x, y, num_samples=32, seed=0)
+    for epsilon in (0.01, 0.1, 0.3):
+        model.evaluate(np.clip(x + epsilon * sign, 0, 1), y)
+    ```
+    """
+    values = _checked_inputs(x, clip=None)
+    seed = _as_integer_seed(seed)
+    return LossDirection(model, values, y, num_samples, batch_size).of(values, seed)
+
+
+# -- the steps ----------------------------------------------------------------------
+
+
+def _moved(x, direction, size, clip):
+    if size == 0:
+        return x.copy()
+    moved = x + x.dtype.type(size) * direction
+    return moved if clip is None else np.clip(moved, *map(x.dtype.type, clip))
+
+
+def _within(attacked, x, epsilon):
+    if epsilon == 0:
+        return x.copy()
+    epsilon = x.dtype.type(epsilon)
+    return np.clip(attacked, x - epsilon, x + epsilon)
+
+
+def _like(x, values):
+    return tf.constant(values) if tf.is_tensor(x) else values
+
+
+# -- checks -------------------------------------------------------------------------
+
+
+def _checked_inputs(x, clip) -> np.ndarray:
+    if isinstance(x, dict | tuple):
+        raise ValueError(
+            f"Expected `x` to be one array, got a {type(x).__name__}: a model with "
+            "several inputs cannot be attacked."
+        )
+    values = np.asarray(keras.ops.convert_to_numpy(x))
+    if not np.issubdtype(values.dtype, np.floating):
+        raise ValueError(
+            f"`x` is of dtype {values.dtype}, which has no small steps. Give floats "
+            "in the range that the model was trained on, such as "
+            "`x.astype('float32') / 255`, and ε in the same units."
+        )
+    if values.ndim < 2 or not values.size:
+        raise ValueError(
+            f"Expected `x` of shape [rows, ...] with at least one row, got "
+            f"{values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("`x` has values that are NaN or infinite.")
+    if clip is not None:
+        _check_limits(values, clip)
+    return values
+
+
+def _check_limits(values, clip) -> None:
+    if not isinstance(clip, tuple | list) or len(clip) != 2 or not clip[0] < clip[1]:
+        raise ValueError(
+            "Expected `clip` to be the lowest and the highest value of x, such as "
+            f"(0.0, 1.0), or None, got {clip!r}."
+        )
+    lowest, highest = values.min(), values.max()
+    if lowest < clip[0] or highest > clip[1]:
+        raise ValueError(
+            f"`x` has values from {lowest:.4g} to {highest:.4g}, and `clip={clip}` "
+            "would change them without any attack. Give the range that x can have, or "
+            "`clip=None`, and ε in the same units."
+        )
+
+
+def _check_size(name, value) -> None:
+    if not np.ndim(value) == 0 or not np.isfinite(value) or value < 0:
+        raise ValueError(
+            f"Expected `{name}` to be a number of at least 0, got {value!r}."
+        )
+
+
+def _as_integer_seed(seed) -> int:
+    """The seed itself, or one that `keras.utils.set_random_seed` decides."""
+    if seed is None:
+        return int(tf.random.uniform([], maxval=2**31 - 1, dtype=tf.int32))
+    stateless_seed(seed)
+    return int(seed)

@@ -1,0 +1,149 @@
+"""The direction in which a classifier's loss grows fastest, as a sign for each input.
+
+-log of the mean prediction of several draws, differentiated without the loss of
+precision that ends an attack on a model that is sure of itself.
+"""
+
+import functools
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf import likelihoods
+from bhn_tf.arguments import check_count
+from bhn_tf.labelled import labelled_items
+from bhn_tf.likelihoods.likelihood import match_targets
+from bhn_tf.random import stateless_seed
+
+_TINY = float(np.finfo("float32").tiny)
+
+
+class LossDirection:
+    """The sign of the gradient for one model and its labels, traced once.
+
+    Args:
+        model, y, num_samples, batch_size: As `fgsm`.
+        x: Inputs, for their shape.
+    """
+
+    def __init__(self, model, x, y, num_samples, batch_size):
+        check_count("num_samples", num_samples, minimum=0)
+        check_count("batch_size", batch_size, minimum=1)
+        _refuse_other_models(model)
+        self._items = functools.partial(_items, getattr(model, "likelihood", None))
+        self._labels = np.asarray(keras.ops.convert_to_numpy(y))
+        self._batch_size = batch_size
+        self._check_labels(model, x)
+
+        def sign_of_gradient(rows, labels, seed):
+            with tf.GradientTape() as tape:
+                tape.watch(rows)
+                p = model.predictive(rows, num_samples, seed)
+                loss = _negative_log(*self._items(labels, p))
+                # The logarithm changes no sign, and does not vanish with the loss.
+                objective = tf.math.log(tf.maximum(loss, _TINY))
+            gradient = tape.gradient(objective, rows)
+            if gradient is None:
+                raise ValueError(
+                    "The prediction does not depend on `x` in a differentiable way, so "
+                    "there is no direction to go."
+                )
+            return tf.sign(gradient), loss < _TINY
+
+        self._compiled = tf.function(sign_of_gradient).get_concrete_function(
+            tf.TensorSpec([None, *x.shape[1:]], x.dtype),
+            tf.TensorSpec([None, *self._labels.shape[1:]], self._labels.dtype),
+            tf.TensorSpec([2], tf.int32),
+        )
+
+    def _check_labels(self, model, x):
+        if self._labels.ndim == 0 or len(self._labels) != len(x):
+            raise ValueError(
+                f"`x` has {len(x)} rows, and `y` has the shape {self._labels.shape}. "
+                "Give one label for each row."
+            )
+        # One row tells the shape of the predictions, and builds a model without any.
+        p = tf.convert_to_tensor(model.predictive(tf.constant(x[:1]), 0, 0))
+        for rows in self._batches(len(x)):
+            labels = self._labels[rows]
+            target, _ = self._items(labels, tf.repeat(p, len(labels), axis=0))
+            if not np.isin(target, (0, 1)).all():
+                raise ValueError(
+                    "Expected one class for each row, got soft labels. Give class "
+                    "numbers, or one-hot labels of 0 and 1."
+                )
+
+    def _batches(self, num_rows):
+        starts = range(0, num_rows, self._batch_size)
+        return [slice(start, start + self._batch_size) for start in starts]
+
+    def of(self, x: np.ndarray, seed: int) -> np.ndarray:
+        """Returns the direction at `x`, for the draws of `seed`."""
+        sign, num_stuck = np.empty_like(x), 0
+        seed = stateless_seed(seed)
+        for rows in self._batches(len(x)):
+            found, is_stuck = self._compiled(
+                tf.constant(x[rows]), tf.constant(self._labels[rows]), seed
+            )
+            sign[rows] = found.numpy()
+            num_stuck += int(tf.reduce_sum(tf.cast(is_stuck, tf.int32)))
+        if np.isnan(sign).any():
+            raise ValueError(
+                "The gradient is NaN: look at what the model predicts for these inputs."
+            )
+        if num_stuck:
+            warnings.warn(
+                f"{num_stuck} of {len(x)} rows are predicted with a probability of "
+                "exactly 1, as far as float32 can tell, and have no gradient: they "
+                "stay as they are. That is no sign of robustness.",
+                stacklevel=3,
+            )
+        return sign
+
+
+def _refuse_other_models(model) -> None:
+    if not hasattr(model, "predictive"):
+        raise ValueError(
+            f"Expected a model with `predictive(x, num_samples, seed)`, got "
+            f"{type(model).__name__}. Wrap a Keras model: "
+            "`bhn_tf.baselines.Deterministic(model)`."
+        )
+    likelihood = getattr(model, "likelihood", None)
+    if isinstance(likelihood, likelihoods.Gaussian | likelihoods.Joint):
+        raise ValueError(
+            "The attacks need one output of class probabilities, and this model has "
+            f"the likelihood {type(likelihood).__name__}. For several outputs, make a "
+            "model of the one to attack."
+        )
+
+
+def _items(likelihood, labels, p):
+    """Targets and probabilities, [rows, items, C] each; C = 1 is that of class 1."""
+    p = tf.convert_to_tensor(p)
+    if isinstance(likelihood, likelihoods.Bernoulli):
+        # Every output is a binary question of its own.
+        labels = match_targets(tf.convert_to_tensor(labels), p.shape, tf.float32)
+        labels, p = labels[..., None], p[..., None]
+    items = labelled_items(labels, p)
+    shape = [tf.shape(p)[0], -1, items.target.shape[-1]]
+    return tf.reshape(items.target, shape), tf.reshape(items.probabilities, shape)
+
+
+def _negative_log(target, p):
+    """-log of the probability of the labels, [rows], without loss of precision.
+
+    Near 1 the probability of the label is rounded, and its gradient with it; what all
+    other classes have together is not.
+    """
+    if p.shape[-1] == 1:
+        target = tf.concat([1 - target, target], axis=-1)
+        p = tf.concat([1 - p, p], axis=-1)
+    right = tf.reduce_sum(target * p, axis=-1)
+    wrong = tf.reduce_sum((1 - target) * p, axis=-1)
+    is_sure = right > 0.5
+    # The branch that is not taken gets harmless values: its gradient may be infinite.
+    of_wrong = tf.math.log1p(-tf.where(is_sure, wrong, 0.0))
+    of_right = tf.math.log(tf.maximum(tf.where(is_sure, 1.0, right), _TINY))
+    return -tf.reduce_sum(of_wrong + of_right, axis=-1)
