@@ -1,9 +1,9 @@
 """How good predictive probabilities, and scores of uncertainty, are.
 
 Keras metrics `ExpectedCalibrationError`, `BrierScore`, `NegativeLogLikelihood`, and
-functions of whole arrays: `reliability` here, `detection` and `risk_coverage` from
-`bhn_tf.ranking`. Nothing is clipped: a class of probability 0 that comes true costs an
-infinite negative log-likelihood.
+functions of whole arrays: `reliability` here, `detection`, `risk_coverage` and
+`reject_threshold` from `bhn_tf.ranking`. Nothing is clipped: a class of probability 0
+that comes true costs an infinite negative log-likelihood.
 
 Probabilities are [B, C], or [B, ..., C] with an item per pixel or token; C = 1, or
 [B], is binary and holds the probability of class 1. Labels are integers [B, ...] or
@@ -21,15 +21,23 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from bhn_tf.labelled import labelled_items
-from bhn_tf.ranking import RiskCoverage, detection, risk_coverage
+from bhn_tf.ranking import (
+    RejectThreshold,
+    RiskCoverage,
+    detection,
+    reject_threshold,
+    risk_coverage,
+)
 
 __all__ = [
     "BrierScore",
     "ExpectedCalibrationError",
     "NegativeLogLikelihood",
+    "RejectThreshold",
     "Reliability",
     "RiskCoverage",
     "detection",
+    "reject_threshold",
     "reliability",
     "risk_coverage",
 ]

@@ -2,7 +2,8 @@
 
 Higher scores are stranger. Only their order counts, so that scores may have any scale,
 infinities included. A NaN score is compared as a threshold would compare it: it is
-never flagged by `detection`, and never accepted by `risk_coverage`.
+never flagged by `detection`, and never accepted by `risk_coverage` and
+`reject_threshold`.
 """
 
 from typing import NamedTuple
@@ -130,6 +131,65 @@ def risk_coverage(scores: ArrayLike, errors: ArrayLike) -> RiskCoverage:
         risk=np.cumsum(wrong) / kept,
         threshold=threshold,
         aurc=float(aurc),
+    )
+
+
+class RejectThreshold(NamedTuple):
+    """What `reject_threshold` chose.
+
+    Attributes:
+        threshold: a row is answered where `score <= threshold`; NaN, which answers
+            none, where no threshold keeps the risk.
+        coverage: share of rows answered.
+        risk: mean error among them; NaN where there are none.
+    """
+
+    threshold: float
+    coverage: float
+    risk: float
+
+
+def reject_threshold(
+    scores: ArrayLike, errors: ArrayLike, max_risk: float
+) -> RejectThreshold:
+    """The threshold that answers most rows at a wanted error rate.
+
+    Selective classification after Geifman and El-Yaniv, "Selective classification for
+    deep neural networks", NeurIPS 2017, with the error rate as measured on the given
+    rows. It is chosen on these rows, so that it looks a little better on them than it
+    is: choose on one part of the held-out rows and measure on another.
+
+    Args:
+        scores: [n], higher is stranger and rejected earlier; NaN is always rejected.
+            Rows of equal score are answered or rejected together.
+        errors: [n], 1 or True where the prediction is wrong, else 0; or any loss.
+        max_risk: the wanted mean error of the rows answered, such as 0.01.
+
+    Returns:
+        `RejectThreshold(threshold, coverage, risk)`, the risk at most `max_risk`.
+
+    Raises:
+        ValueError: as `risk_coverage`, or if `max_risk` is no number of at least 0.
+
+    Example:
+        >>> reject_threshold([0.1, 0.2, 0.2, 0.9], [0, 0, 0, 1], max_risk=0.01)
+        RejectThreshold(threshold=0.2, coverage=0.75, risk=0.0)
+    """
+    if not np.ndim(max_risk) == 0 or not max_risk >= 0:
+        raise ValueError(
+            f"Expected `max_risk` to be a mean error of at least 0, such as 0.01 for "
+            f"one wrong answer in a hundred, got {max_risk!r}."
+        )
+    curve = risk_coverage(scores, errors)
+    allowed = (curve.risk <= max_risk) & ~np.isnan(curve.threshold)
+    if not allowed.any():
+        return RejectThreshold(float("nan"), 0.0, float("nan"))
+    # The risk may fall again where it has risen: the last one answers most.
+    last = np.flatnonzero(allowed)[-1]
+    return RejectThreshold(
+        float(curve.threshold[last]),
+        float(curve.coverage[last]),
+        float(curve.risk[last]),
     )
 
 

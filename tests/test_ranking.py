@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import metrics, ranking
-from bhn_tf.metrics import detection, risk_coverage
+from bhn_tf.metrics import detection, reject_threshold, risk_coverage
 from bhn_tf.uncertainty import SCORES
 
 
@@ -165,3 +165,48 @@ def test_risk_coverage_errors_say_what_to_do():
         risk_coverage([1, 2, 3], [0, 1])
     with pytest.raises(ValueError, match="1 errors that are NaN"):
         risk_coverage([1, 2], [0, np.nan])
+
+
+def test_reject_threshold_is_the_best_of_all_thresholds():
+    rng = np.random.default_rng(5)
+    for num_rows in (1, 7, 60):
+        scores = np.round(rng.normal(size=num_rows), 1)
+        errors = rng.random(num_rows) < 1 / (1 + np.exp(-scores))
+        for max_risk in (0.0, 0.1, 0.3, 1.0):
+            found = reject_threshold(scores, errors, max_risk)
+            kept = [scores <= t for t in set(scores)]
+            allowed = [k.mean() for k in kept if errors[k].mean() <= max_risk]
+            answered = scores <= found.threshold
+            assert found.coverage == answered.mean() == max(allowed, default=0)
+            if allowed:
+                assert found.risk == errors[answered].mean() <= max_risk
+
+
+def test_equal_scores_cannot_be_split():
+    found = reject_threshold([1, 2, 2, 2], [0, 0, 0, 1], max_risk=0.2)
+    assert found == (1.0, 0.25, 0.0)
+
+
+def test_risk_that_falls_again_is_used():
+    found = reject_threshold([1, 2, 3, 4, 5], [1, 0, 0, 0, 0], max_risk=0.2)
+    assert found == (5.0, 1.0, 0.2)
+
+
+def test_nothing_acceptable_answers_nothing():
+    scores = np.array([-np.inf, 0.0, np.inf])
+    found = reject_threshold(scores, [1, 1, 1], max_risk=0.5)
+    assert found.coverage == 0 and np.isnan(found.risk)
+    assert not (scores <= found.threshold).any()
+
+
+def test_rows_without_a_score_are_never_answered():
+    scores = np.array([0.1, np.nan, np.nan])
+    found = reject_threshold(scores, [0, 0, 0], max_risk=0.0)
+    assert found == (0.1, 1 / 3, 0.0)
+    assert np.isnan(reject_threshold([np.nan], [0], max_risk=1.0).threshold)
+
+
+@pytest.mark.parametrize("max_risk", [-0.1, np.nan, [0.1, 0.2]])
+def test_a_wanted_risk_has_to_be_a_number(max_risk):
+    with pytest.raises(ValueError, match="`max_risk`"):
+        reject_threshold([0.1], [0], max_risk)
