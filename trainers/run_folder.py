@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from bhn_tf.files import written_atomically
 from trainers.config import CommonConfig, UsageProblem
 
 # Flags that say where things are or how to go on, not what is computed.
@@ -18,9 +19,8 @@ _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
 
 def write_atomically(path: Path, text: str) -> None:
     """Writes a text file so that it is never seen half-written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    with written_atomically(path) as temporary:
+        temporary.write_text(text)
 
 
 class RunFolder:

@@ -7,6 +7,7 @@ import numpy as np
 
 from bhn_tf.active import arguments, randomness
 from bhn_tf.active.acquisition import RANDOM, Acquisition, highest, score_rows
+from bhn_tf.active.evaluation import evaluate
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.state import LearnerFiles
 from bhn_tf.arguments import check_count
@@ -283,7 +284,9 @@ class ActiveLearner:
             raise
         metrics = {name: float(v[-1]) for name, v in found.history.items()}
         if validation_data is not None:
-            metrics |= self._evaluate(validation_data, num_labelled)
+            batch_size = self._fit_kwargs.get("batch_size")
+            draws = randomness.integer(self._seed, "evaluate", num_labelled)
+            metrics |= evaluate(self.model, validation_data, batch_size, draws)
         entry["metrics"] = metrics
         if self._files is not None:
             self._files.write_model(num_labelled, self.model)
@@ -305,19 +308,3 @@ class ActiveLearner:
         self._rounds.remove(entry)
         self._labels = self._labels[: len(self.labelled_ids)] if self._rounds else None
         self._write()
-
-    def _evaluate(self, validation_data, num_labelled) -> dict[str, float]:
-        is_arrays = isinstance(validation_data, tuple)
-        data = validation_data if is_arrays else (validation_data,)
-        seed = randomness.integer(self._seed, "evaluate", num_labelled)
-        x, y, sample_weight = (*data, None, None)[:3]
-        logs = self.model.evaluate(
-            x,
-            y,
-            batch_size=self._fit_kwargs.get("batch_size") if is_arrays else None,
-            sample_weight=sample_weight,
-            verbose=0,
-            seed=seed,
-            return_dict=True,
-        )
-        return {f"val_{name}": float(value) for name, value in logs.items()}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bhn_tf.environment import require
+from bhn_tf.files import written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -214,11 +215,6 @@ def save(figure: "Figure", path: str | os.PathLike, dots_per_inch: int = 150) ->
             f"The name of the file must end in one of {sorted(known)}, after a dot; "
             f"received {str(path)!r}."
         )
-    # In the same folder, since a file can be moved at once only within a file system.
-    unfinished = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
+    with written_atomically(path) as unfinished:
         figure.savefig(unfinished, dpi=dots_per_inch)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path

@@ -1,0 +1,28 @@
+"""How good a model is on data that have no influence on what is learned."""
+
+import keras
+
+
+def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
+    """Returns the logs of `evaluate`, with `val_` before their names.
+
+    Args:
+        model: A compiled model.
+        validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set of batches.
+        batch_size: Rows of a batch, for arrays.
+        seed: Seed of the draws.
+    """
+    is_arrays = isinstance(validation_data, tuple)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(
+        validation_data if is_arrays else (validation_data,)
+    )
+    logs = model.evaluate(
+        x,
+        y,
+        batch_size=batch_size if is_arrays else None,
+        sample_weight=sample_weight,
+        verbose=0,
+        seed=seed,
+        return_dict=True,
+    )
+    return {f"val_{name}": float(value) for name, value in logs.items()}
