@@ -1,18 +1,60 @@
 """Export to a SavedModel that answers with its uncertainty."""
 
-import os
-import tempfile
-from pathlib import Path
-
+import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
+from bhn_tf.models.data_checks import batch_spec
+from bhn_tf.serving import assets
+from bhn_tf.serving.names import input_specs
+from bhn_tf.serving.signatures import Signatures, check_signatures
+from bhn_tf.serving.versions import new_version
 
 
 class Serving:
-    """Mixin of `PredictiveModel`: SavedModels for TensorFlow Serving."""
+    """Mixin of `PredictiveModel`: SavedModels for TensorFlow Serving.
 
-    def export(self, directory, num_samples: int = 32) -> str:
+    Args:
+        fed_dtypes: Dtypes of the data that the model was trained on, which a saved
+            model keeps; a served model takes what its trainer was fed.
+    """
+
+    def __init__(self, fed_dtypes=None, **kwargs):
+        super().__init__(**kwargs)
+        self._fed_dtypes = fed_dtypes
+
+    def fit(self, x=None, *args, **kwargs):
+        self._remember_dtypes(x)
+        return super().fit(x, *args, **kwargs)
+
+    def train_on_batch(self, x, *args, **kwargs):
+        self._remember_dtypes(x)
+        return super().train_on_batch(x, *args, **kwargs)
+
+    def _remember_dtypes(self, x):
+        spec = batch_spec(x)
+        if spec is not None:
+            self._fed_dtypes = keras.tree.map_structure(
+                lambda leaf: tf.as_dtype(leaf.dtype).name, spec[0]
+            )
+
+    def get_config(self):
+        config = super().get_config()
+        if self._fed_dtypes is not None:
+            # A copy: Keras turns what a model holds into containers of its own.
+            config["fed_dtypes"] = keras.tree.map_structure(str, self._fed_dtypes)
+        return config
+
+    def export(
+        self,
+        directory,
+        num_samples: int = 32,
+        signatures=None,
+        ensemble: bool = False,
+        *,
+        seed: int | None = None,
+        metrics: dict | None = None,
+    ) -> str:
         """Writes the next version of a SavedModel.
 
         It replaces Keras's `export(filepath)`, which would freeze one draw: the graph
@@ -24,16 +66,33 @@ class Serving:
           [rows, S, C], the same for the same seed;
         - `deterministic(inputs)` → `mean` at the centre, without noise.
 
+        Several inputs are arguments by their names, and results of several outputs
+        are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
+        you is `input_0`, `output_0`, .... Inputs have the dtype that the model was
+        trained on: uint8 images and integer tokens stay what they are.
+
+        Beside the graph, `assets.extra/` holds `model_card.json` and, where the
+        package `tensorflow-serving-api` is installed, requests that warm a server up.
+
         Args:
             directory: Folder of versions; the model goes into the next free integer
                 under it, and is not visible there before it is whole.
             num_samples: S of `serving_default`.
+            signatures: Names of the signatures to be written; `None` for all three.
+                For a server that batches requests leave out `sample`, whose two
+                scalars have no axis of rows to be joined on:
+                `signatures=("serving_default", "deterministic")`.
+            ensemble: Whether the S draws are made now and frozen: the same input then
+                has the same answer always, and no hypernet is in the graph, which is
+                smaller and faster. `sample(inputs)` then returns the frozen draws.
+            seed: A non-negative integer for the same frozen draws every time.
+            metrics: What the model card tells of the model's quality, numbers by name.
 
         Returns:
             The path of the new version.
 
         Raises:
-            ValueError: If the model has no weights yet.
+            ValueError: If the model has no weights yet, or a signature is unknown.
 
         Example:
         ```python
@@ -43,88 +102,52 @@ class Serving:
         ```
         """
         check_count("num_samples", num_samples, minimum=1)
+        asked = check_signatures(signatures)
+        if seed is not None and not ensemble:
+            raise ValueError(
+                "`seed` is that of frozen draws: give it with `ensemble=True`. "
+                "Without, every request draws anew, and `sample` takes a seed."
+            )
         if not self.built:
             raise ValueError(
                 "The model has no weights to export: call `build(input_shape)` or "
                 "`fit` first."
             )
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        # A server looks for integers only, so an unfinished version is invisible.
-        temporary = tempfile.mkdtemp(prefix=".unfinished-", dir=directory)
+        frozen = None
+        if ensemble:
+            frozen = self._draw(num_samples, seed)[0], self._draw(0, None)[0]
+        specs, structure = self._served_inputs()
+        made = Signatures(self, specs, structure, num_samples, frozen).make(asked)
         module = tf.Module()
-        module.variables_of_model = [variable.value for variable in self.variables]
-        tf.saved_model.save(module, temporary, self._signatures(num_samples))
-        os.chmod(temporary, 0o755)
-        return str(_publish(Path(temporary), directory))
+        module.served = _variables_of(made.values())
+        module.frozen = frozen
+        module.tables = [
+            layer.lookup_table
+            for network in self._networks()
+            for layer in network._flatten_layers()
+            if hasattr(layer, "lookup_table")
+        ]
+        facts = {"num_samples": num_samples, "ensemble": ensemble, "metrics": metrics}
+        with new_version(directory) as version:
+            tf.saved_model.save(module, str(version.path), made)
+            assets.write_model_card(version.path, self, made, facts)
+            assets.write_warm_up(version.path, made)
+        return str(version.path)
 
-    def _signatures(self, num_samples: int) -> dict:
-        inputs = tf.TensorSpec(*self._serving_input(), name="inputs")
-
-        @tf.function(input_signature=[inputs], autograph=False)
-        def serving_default(inputs):
-            draws, _ = self._draw(num_samples, _fresh_seed())
-            return self.likelihood.summarize(self._raws(inputs, draws))
-
-        @tf.function(
-            input_signature=[
-                inputs,
-                tf.TensorSpec([], tf.int32, name="num_samples"),
-                tf.TensorSpec([], tf.int32, name="seed"),
-            ],
-            autograph=False,
-        )
-        def sample(inputs, num_samples, seed):
-            draws, _ = self._draw(num_samples, tf.stack([seed, 0]))
-            return {"samples": self._samples(self._raws(inputs, draws))}
-
-        @tf.function(input_signature=[inputs], autograph=False)
-        def deterministic(inputs):
-            draws, _ = self._draw(0, None)
-            return {"mean": self.likelihood.mean(self._raws(inputs, draws)[0])}
-
-        return {
-            "serving_default": serving_default,
-            "sample": sample,
-            "deterministic": deterministic,
-        }
-
-    def _serving_input(self):
-        shape = self._input_shape or self._networks()[0].input_shape
-        if not all(size is None or isinstance(size, int) for size in shape):
-            raise ValueError(
-                "Export takes models of one input, and this one has inputs of shapes "
-                f"{shape}."
-            )
-        if self.likelihood.output_names:
-            raise ValueError(
-                "Export takes models of one output, and this one has "
-                f"{list(self.likelihood.output_names)}."
-            )
-        return [None, *shape[1:]], tf.float32
+    def _served_inputs(self):
+        network = self._networks()[0]
+        shapes = self._input_shape
+        if shapes is None:
+            # A subclassed network that was built before it came here.
+            shapes = (network.get_build_config() or {}).get("input_shape")
+        return input_specs(network, shapes, self._fed_dtypes)
 
 
-def _fresh_seed():
-    """A seed that differs from request to request and from process to process.
-
-    `tf.random.uniform` would bake the global seed into the graph and replay the same
-    sequence after every start of the server.
-    """
-    return tf.raw_ops.RandomUniformInt(
-        shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
-    )
-
-
-def _publish(temporary: Path, directory: Path) -> Path:
-    """Renames a finished export to the next free version."""
-    while True:
-        versions = [int(p.name) for p in directory.iterdir() if p.name.isdigit()]
-        target = directory / str(max(versions, default=0) + 1)
-        try:
-            # Renaming onto a version that another process has just made fails.
-            os.rename(temporary, target)
-        except OSError:
-            if not target.exists():
-                raise
-        else:
-            return target
+def _variables_of(functions) -> list:
+    """The variables that functions read, each once."""
+    found = {
+        variable.ref(): variable
+        for function in functions
+        for variable in function.variables
+    }
+    return list(found.values())

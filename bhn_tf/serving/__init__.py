@@ -1,0 +1,1 @@
+"""SavedModels that answer with their uncertainty: what `export` is made of."""

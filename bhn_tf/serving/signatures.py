@@ -1,0 +1,152 @@
+"""The functions of a served model."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.serving import names
+
+#: Every signature, in the order of the documentation.
+SIGNATURES = ("serving_default", "sample", "deterministic")
+
+
+def check_signatures(signatures) -> tuple[str, ...]:
+    """Returns the names of the signatures to be made.
+
+    Args:
+        signatures: Some of `SIGNATURES`, or `None` for all.
+
+    Raises:
+        ValueError: If a name is unknown or there is none.
+    """
+    if signatures is None:
+        return SIGNATURES
+    asked = (signatures,) if isinstance(signatures, str) else tuple(signatures)
+    unknown = [name for name in asked if name not in SIGNATURES]
+    if unknown or not asked:
+        raise ValueError(
+            f"Expected `signatures` to be some of {list(SIGNATURES)}, got {signatures}."
+        )
+    return tuple(name for name in SIGNATURES if name in asked)
+
+
+def fresh_seed() -> tf.Tensor:
+    """A seed that differs from request to request and from process to process.
+
+    `tf.random.uniform` would bake the global seed into the graph and replay the same
+    sequence after every start of the server.
+    """
+    return tf.raw_ops.RandomUniformInt(
+        shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
+    )
+
+
+class Signatures:
+    """Makes the functions of a served model.
+
+    Args:
+        model: A built `PredictiveModel`.
+        specs: `tf.TensorSpec` of each input by name; see `names.input_specs`.
+        structure: The structure in which the network takes them.
+        num_samples: S of `serving_default`.
+        frozen: `None`, or draws made once: a pair of the S draws [S, ...] and the one
+            at the centre [1, ...].
+    """
+
+    def __init__(self, model, specs, structure, num_samples, frozen=None):
+        self._model = model
+        self._specs = specs
+        self._structure = structure
+        self._num_samples = num_samples
+        self._frozen = frozen
+        self._output_names = names.output_names(
+            model._networks()[0], model.likelihood.output_names
+        )
+
+    def make(self, asked) -> dict:
+        """Returns a `tf.function` for each of the signatures that were asked for."""
+        return {name: getattr(self, f"_{name}")() for name in asked}
+
+    def _serving_default(self):
+        model = self._model
+
+        def serving_default(**inputs):
+            draws = self._draws(lambda: (self._num_samples, fresh_seed()))
+            raws = model._raws(self._pack(inputs), draws)
+            return self._by_name(model.likelihood.summarize(raws))
+
+        return self._function(serving_default)
+
+    def _sample(self):
+        model = self._model
+
+        def samples_of(inputs, draws):
+            samples = model._samples(model._raws(self._pack(inputs), draws))
+            return self._by_name(samples, "samples")
+
+        if self._frozen is not None:
+            return self._function(
+                lambda **inputs: samples_of(inputs, self._frozen[0]), "sample"
+            )
+
+        def sample(**arguments):
+            seed = tf.stack([arguments.pop("seed"), 0])
+            draws = model._draw(arguments.pop("num_samples"), seed)[0]
+            return samples_of(arguments, draws)
+
+        taken = {"num_samples", "seed"} & set(self._specs)
+        if taken:
+            raise ValueError(
+                f"The network has inputs named {sorted(taken)}, and `sample` takes "
+                "scalars of these names. Rename the inputs, or leave the signature "
+                'out: `signatures=("serving_default", "deterministic")`.'
+            )
+
+        return self._function(
+            sample,
+            num_samples=tf.TensorSpec([], tf.int32, name="num_samples"),
+            seed=tf.TensorSpec([], tf.int32, name="seed"),
+        )
+
+    def _deterministic(self):
+        model = self._model
+
+        def deterministic(**inputs):
+            draws = model._draw(0, None)[0] if self._frozen is None else self._frozen[1]
+            raws = model._raws(self._pack(inputs), draws)
+            return self._by_name(model._mean_over_draws(raws), "mean")
+
+        return self._function(deterministic)
+
+    def _function(self, function, name=None, **scalars):
+        """A function of named arguments, traced for any number of rows."""
+        function.__name__ = name or function.__name__
+        traced = tf.function(function, autograph=False)
+        return traced.get_concrete_function(**self._specs, **scalars)
+
+    def _draws(self, arguments):
+        if self._frozen is not None:
+            return self._frozen[0]
+        return self._model._draw(*arguments())[0]
+
+    def _pack(self, inputs):
+        """The named inputs in the structure of the network."""
+        flat = [inputs[name] for name in self._specs]
+        return keras.tree.pack_sequence_as(self._structure, flat)
+
+    def _by_name(self, results, name=None) -> dict:
+        """Flat results: those of several outputs begin with the output's name.
+
+        Args:
+            results: A value, or a dictionary of them, for each output.
+            name: Name of the value, where it is no dictionary.
+        """
+        likelihood_names = self._model.likelihood.output_names
+        if not likelihood_names:
+            return results if name is None else {name: results}
+        if isinstance(results, dict):
+            results = [results[output] for output in likelihood_names]
+        flat = {}
+        for output, values in zip(self._output_names, results, strict=True):
+            values = values if name is None else {name: values}
+            flat |= {f"{output}_{key}": value for key, value in values.items()}
+        return flat

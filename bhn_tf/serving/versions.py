@@ -1,0 +1,65 @@
+"""Versions of a served model: whole folders with integer names."""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def new_version(directory) -> Iterator["NewVersion"]:
+    """Opens a version that becomes visible when it is finished.
+
+    A server looks for integers only, so the folder `.unfinished-…` in which a version
+    grows is invisible. One that a killed process has left can be deleted.
+
+    Args:
+        directory: Folder of versions; it is made where it does not exist.
+
+    Yields:
+        A `NewVersion`, whose `path` is where to write, and afterwards the version.
+
+    Example:
+    ```python
+    with new_version("saved_models/digits") as version:
+        tf.saved_model.save(module, version.path)
+    print(version.path)  # saved_models/digits/1
+    ```
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    version = NewVersion(Path(tempfile.mkdtemp(prefix=".unfinished-", dir=directory)))
+    try:
+        yield version
+        # A server may run as another user.
+        os.chmod(version.path, 0o755)
+        version.path = _publish(version.path, directory)
+    except BaseException:
+        shutil.rmtree(version.path, ignore_errors=True)
+        raise
+
+
+class NewVersion:
+    """Where a version is."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+
+def _publish(unfinished: Path, directory: Path) -> Path:
+    """Renames a finished version to the next free integer."""
+    while True:
+        names = [path.name for path in directory.iterdir()]
+        versions = [int(name) for name in names if re.fullmatch("[0-9]+", name)]
+        target = directory / str(max(versions, default=0) + 1)
+        try:
+            # Renaming onto a version that another process has just made fails.
+            os.rename(unfinished, target)
+        except OSError:
+            if not target.exists():
+                raise
+        else:
+            return target
