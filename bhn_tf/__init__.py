@@ -5,6 +5,7 @@ from bhn_tf.environment import check_environment
 check_environment()
 
 from bhn_tf import (  # noqa: E402
+    active,
     attacks,
     baselines,
     callbacks,
@@ -24,6 +25,7 @@ from bhn_tf.version import __version__  # noqa: E402
 __all__ = [
     "BayesianHypernet",
     "__version__",
+    "active",
     "attacks",
     "baselines",
     "callbacks",
