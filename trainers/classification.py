@@ -22,6 +22,7 @@ from trainers.config import (
     UsageProblem,
     at_least,
     flag,
+    numbers,
     run_binary,
     sizes,
 )
@@ -41,6 +42,11 @@ class Config(CommonConfig):
     num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
     anomalies: tuple = flag(
         ("uniform", "photographs"), "Data sets to tell the test set from."
+    )
+    max_error_rates: tuple = flag(
+        (0.01, 0.005),
+        "Error rates for which to say how many rows can be answered.",
+        **numbers(1.0),
     )
 
 
@@ -157,7 +163,9 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
             callbacks=[annealing] if method == "bhn" else [],
         )
         uncertainties[method] = _predict(config, model, sets)
-        measured[method] = _measure(uncertainties[method], sets["test"][1], seconds)
+        measured[method] = _measure(
+            config, uncertainties[method], sets["test"][1], seconds
+        )
         if method == "bhn":
             model.save(folder.path / "model.keras")
             _export(folder, model)
@@ -189,22 +197,33 @@ def _predict(config: Config, model, sets) -> dict:
     }
 
 
-def _measure(uncertainty: dict, labels, seconds: float) -> dict:
+def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
     """The entry of one method in `results.json`."""
     mean = uncertainty["test"]["mean"]
+    wrong = mean.argmax(axis=-1) != labels
     anomalies = {name: s for name, s in uncertainty.items() if name != "test"}
     found = {
         name: metrics.detection(uncertainty["test"][_SCORE], scores[_SCORE])
         for name, scores in anomalies.items()
     }
     return {
-        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
+        "accuracy": float(np.mean(~wrong)),
         "nll": _result_of(metrics.NegativeLogLikelihood(), labels, mean),
         "ece": _result_of(metrics.ExpectedCalibrationError(), labels, mean),
         "auroc": {name: result["auroc"] for name, result in found.items()},
         "detection": found,
+        "reject_option": {
+            str(rate): _reject_option(uncertainty["test"][_SCORE], wrong, rate)
+            for rate in config.max_error_rates
+        },
         "seconds": seconds,
     }
+
+
+def _reject_option(scores, wrong, max_error_rate: float) -> dict:
+    """The threshold for an error rate, `None` standing for what does not exist."""
+    found = metrics.reject_threshold(scores, wrong, max_error_rate)._asdict()
+    return {key: None if np.isnan(v) else v for key, v in found.items()}
 
 
 def _result_of(metric, labels, probabilities) -> float:

@@ -55,6 +55,14 @@ def sizes():
     }
 
 
+def numbers(maximum: float):
+    """Arguments of `flag` for comma-separated numbers from 0 to a maximum."""
+    return {
+        "check": lambda v: v and all(0 <= number <= maximum for number in v),
+        "advice": f"numbers from 0 to {maximum:g} separated by commas",
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class CommonConfig:
     """What every trainer can be told."""
@@ -140,10 +148,9 @@ def _config_from_flags(config_class):
 
 
 def _parse_tuple(field, texts):
-    if not field.default or not isinstance(field.default[0], int):
-        return tuple(texts)
+    kind = type(field.default[0]) if field.default else str
     try:
-        return tuple(int(text) for text in texts)
+        return tuple(kind(text) for text in texts)
     except ValueError:
         raise UsageProblem(
             f"--{field.name}={','.join(texts)} makes no sense: it has to be "

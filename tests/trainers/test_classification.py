@@ -34,6 +34,10 @@ def test_results_hold_every_method_and_measure(finished):
         assert set(found["auroc"]) == {"uniform", "photographs"}
         assert all(0 <= value <= 1 for value in found["auroc"].values())
         assert found["seconds"] > 0
+        assert set(found["reject_option"]) == {"0.01", "0.005"}
+        for rate, option in found["reject_option"].items():
+            assert 0 <= option["coverage"] <= 1
+            assert option["coverage"] == 0 or option["risk"] <= float(rate)
     assert results["config"]["units"] in ([16], (16,))
 
 

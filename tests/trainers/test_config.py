@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
         ("units", (0,)),
         ("num_samples", 0),
         ("strategy", "everywhere"),
+        ("max_error_rates", (0.1, 2.0)),
         ("seed", -1),
     ],
 )
@@ -42,6 +43,7 @@ def test_a_value_without_sense_is_refused_by_name(name, value):
         (["--batch_size=many"], "batch_size"),
         (["--units="], "--units="),
         (["--units=8,x"], "--units=8,x"),
+        (["--max_error_rates=0.1,x"], "--max_error_rates=0.1,x"),
         (["--data_dir=/nowhere", "--dataset=mnist"], "/nowhere"),
     ],
 )
