@@ -10,6 +10,7 @@ the data as Monte Carlo's does.
 """
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -145,7 +146,10 @@ def _train_and_compare(config: Config, folder: RunFolder) -> dict:
 def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
     noise = likelihoods.Gaussian(config.initial_noise, trainable=True)
 
-    def network(dense):
+    def network(dense, **options):
+        # With biases of zero all units would bend at x = 0, and many never move.
+        bends = keras.initializers.RandomNormal(stddev=0.1, seed=config.seed)
+        dense = functools.partial(dense, bias_initializer=bends, **options)
         return methods.perceptron(
             (1,), config.units, 1, dense, activation=config.activation
         )
@@ -153,12 +157,8 @@ def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
     if panel not in _RANDOM:
         model = baselines.Deterministic(network(keras.layers.Dense), noise)
         return methods.compiled(model, config, num_steps, metrics=())
-
-    def weight_norm_dense(*args, **kwargs):
-        return layers.WeightNormDense(*args, random=_RANDOM[panel], **kwargs)
-
     model = bhn_tf.BayesianHypernet(
-        network(weight_norm_dense),
+        network(layers.WeightNormDense, random=_RANDOM[panel]),
         methods.hypernet(config),
         noise,
         num_examples=config.num_examples,
