@@ -56,7 +56,7 @@ def test_regression_panels_share_axes_around_the_data():
     predictions = {"narrow": ([0.0, 1.0], [0.1, 0.1]), "wide": wide}
     figure = plots.regression_panels([0, 1], predictions, [0.2, 0.8], [0.0, 2.0])
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["narrow", "wide"]
-    assert all(ax.get_ylim() == (-2.0, 4.0) for ax in figure.axes)
+    assert all(ax.get_ylim() == (-3.0, 5.0) for ax in figure.axes)
 
 
 def test_std_curves_shade_the_data():

@@ -61,7 +61,7 @@ def regression_panels(
         ax.label_outer()
     panels[0, 0].locator_params(axis="x", nbins=5)
     targets = row(y_train, "y_train")
-    room = 1.0 * (np.ptp(targets) or 1.0)
+    room = 1.5 * (np.ptp(targets) or 1.0)
     panels[0, 0].set_ylim(targets.min() - room, targets.max() + room)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(
