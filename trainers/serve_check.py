@@ -1,0 +1,212 @@
+"""Sends the requests of saved_models/ to a server, and checks its answers.
+
+    python -m trainers.serve_check
+    python -m trainers.serve_check --address=localhost:8501
+    python -m trainers.serve_check --address=localhost:8500 --protocol=grpc
+
+Without an address the SavedModel itself is asked, without any server. What is seeded or
+without noise has to be the answer that is on file; `serving_default`, which draws anew,
+has to come near it, and has to differ between two requests.
+"""
+
+import dataclasses
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from trainers.config import UsageProblem, flag, one_of, run_binary
+
+#: How far a probability or score may be from the one on file: after other draws, and
+#: where only rounding differs between machines.
+TOLERANCE_OF_DRAWS = 0.2
+TOLERANCE_OF_ROUNDING = 1e-3
+
+_SECONDS = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Configuration of `trainers.serve_check`."""
+
+    address: str = flag("", "host:port of TensorFlow Serving; empty for no server.")
+    protocol: str = flag("rest", "What the port speaks.", **one_of("rest", "grpc"))
+    model_name: str = flag("digits", "Name of the model on the server.")
+    saved_model: str = flag("saved_models/digits", "Folder of versions, for no server.")
+    requests: str = flag("saved_models/requests", "Folder of requests and answers.")
+
+    def __post_init__(self):
+        if self.protocol not in ("rest", "grpc"):
+            raise UsageProblem(
+                f"--protocol={self.protocol} makes no sense: it has to be one of "
+                "rest, grpc."
+            )
+
+
+def run(config: Config) -> dict:
+    """Sends every request, prints the answers and checks them.
+
+    Returns:
+        The answers: arrays by output name, by name of the request.
+
+    Raises:
+        UsageProblem: If the server or the files cannot be reached, or an answer is
+            not what it has to be.
+    """
+    folder = Path(config.requests)
+    if not (folder / "answers.json").exists():
+        raise UsageProblem(f"--requests={folder} holds no answers.json.")
+    expected = json.loads((folder / "answers.json").read_text())
+    bodies = {
+        name: json.loads((folder / f"{name}.json").read_text()) for name in expected
+    }
+    ask = _client(config)
+    found = {name: ask(body) for name, body in bodies.items()}
+    for name, answers in found.items():
+        _check(name, answers, expected[name])
+        print(text_of(name, answers))
+    again = ask(bodies["serving_default"])
+    if np.array_equal(again["mean"], found["serving_default"]["mean"]):
+        raise UsageProblem("Two requests had the same draws: the model is frozen.")
+    print(f"All {len(found)} answers are as they have to be.")
+    return found
+
+
+def text_of(name: str, answers: dict) -> str:
+    """What is printed of an answer: each output, with the class of a mean."""
+    lines = [name]
+    for key, values in sorted(answers.items()):
+        if key == "mean":
+            lines.append(f"  {'class':20}{values.argmax(axis=-1).tolist()}")
+        if values.ndim == 1:
+            numbers = "  ".join(f"{value:.2f}" for value in values)
+            lines.append(f"  {key:20}{numbers}")
+        else:
+            lines.append(f"  {key:20}of shape {list(values.shape)}")
+    return "\n".join(lines)
+
+
+def _check(name, answers, expected) -> None:
+    is_drawn = name == "serving_default"
+    tolerance = TOLERANCE_OF_DRAWS if is_drawn else TOLERANCE_OF_ROUNDING
+    if set(answers) != set(expected):
+        raise UsageProblem(
+            f"{name} answers {sorted(answers)} instead of {sorted(expected)}."
+        )
+    for key, values in answers.items():
+        wanted = np.asarray(expected[key])
+        if values.shape != wanted.shape:
+            raise UsageProblem(
+                f"{name}: {key} has the shape {values.shape}, not {wanted.shape}."
+            )
+        distance = float(np.max(np.abs(values - wanted)))
+        if not distance <= tolerance:
+            raise UsageProblem(
+                f"{name}: {key} is {distance:.3g} from the answer on file, more than "
+                f"{tolerance:g}. Is another model or version served?"
+            )
+
+
+# -- who is asked ------------------------------------------------------------------
+
+
+def _client(config: Config) -> Callable[[dict], dict]:
+    if not config.address:
+        return of_saved_model(latest_version(config.saved_model))
+    if config.protocol == "grpc":
+        return _of_grpc(config.address, config.model_name)
+    return _of_rest(config.address, config.model_name)
+
+
+def latest_version(folder) -> str:
+    """Returns the version that a server would load.
+
+    Raises:
+        UsageProblem: If there is none.
+    """
+    folder = Path(folder)
+    paths = list(folder.iterdir()) if folder.is_dir() else []
+    versions = [path for path in paths if path.name.isdecimal()]
+    if not versions:
+        raise UsageProblem(f"--saved_model={folder} holds no version, such as 1/.")
+    return str(max(versions, key=lambda path: int(path.name)))
+
+
+def of_saved_model(path: str) -> Callable[[dict], dict]:
+    """Returns a function from the body of a request to its answers, by the model.
+
+    Args:
+        path: One version of a SavedModel.
+    """
+    served = tf.saved_model.load(path)
+
+    def ask(body):
+        # The functions die with what was loaded.
+        function = served.signatures[body["signature_name"]]
+        specs = function.structured_input_signature[1]
+        inputs = {
+            key: tf.constant(value, specs[key].dtype)
+            for key, value in body["inputs"].items()
+        }
+        return {key: value.numpy() for key, value in function(**inputs).items()}
+
+    return ask
+
+
+def _of_rest(address, model_name):
+    url = f"http://{address}/v1/models/{model_name}:predict"
+
+    def ask(body):
+        request = urllib.request.Request(url, json.dumps(body).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+                outputs = json.load(response)["outputs"]
+        except urllib.error.HTTPError as error:
+            reason = error.read().decode(errors="replace")[:500]
+            raise UsageProblem(f"{url} answers {error.code}: {reason}") from error
+        except OSError as error:
+            raise UsageProblem(f"--address={address}: {url}: {error}") from error
+        if not isinstance(outputs, dict):
+            # The server leaves out the name of the only output.
+            name = "samples" if body["signature_name"] == "sample" else "mean"
+            outputs = {name: outputs}
+        return {key: np.asarray(value) for key, value in outputs.items()}
+
+    return ask
+
+
+def _of_grpc(address, model_name):
+    try:
+        import grpc
+        from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+    except ImportError as error:
+        raise UsageProblem(
+            f"--protocol=grpc needs another package ({error}); install it with: "
+            "pip install tensorflow-serving-api"
+        ) from error
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(
+        grpc.insecure_channel(address)
+    )
+
+    def ask(body):
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = model_name
+        request.model_spec.signature_name = body["signature_name"]
+        for key, value in body["inputs"].items():
+            dtype = tf.uint8 if key == "inputs" else tf.int32
+            request.inputs[key].CopyFrom(tf.make_tensor_proto(value, dtype))
+        try:
+            outputs = stub.Predict(request, timeout=_SECONDS).outputs
+        except grpc.RpcError as error:
+            raise UsageProblem(f"--address={address}: {error.details()}") from error
+        return {key: tf.make_ndarray(value) for key, value in outputs.items()}
+
+    return ask
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)

