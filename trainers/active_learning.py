@@ -241,7 +241,7 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
         last = [learner.initial_round, *learner.history][-1]
         accuracy = last["metrics"]["val_accuracy"]
         print(f"{name}: {last['num_labelled']} labels, {accuracy:.4f}", flush=True)
-        if config.stop_at_target and accuracy >= config.target_accuracy:
+        if config.stop_at_target and _reaches(accuracy, config.target_accuracy):
             break
         if not learner.run(1, test):
             break
@@ -253,10 +253,15 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
     }
 
 
+def _reaches(accuracy: float, target: float) -> bool:
+    # Keras counts in float32, where 0.9 is less than 0.9.
+    return accuracy > target - 1e-6
+
+
 def _labels_needed(curve: dict, target: float) -> int | None:
     """The first number of labels with the target accuracy; `None` for none."""
     pairs = zip(curve["num_labelled"], curve["accuracy"], strict=True)
-    return next((n for n, accuracy in pairs if accuracy >= target), None)
+    return next((n for n, accuracy in pairs if _reaches(accuracy, target)), None)
 
 
 def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:

@@ -70,6 +70,13 @@ def test_the_first_labels_are_as_many_of_each_class():
     assert len(set(ids)) == 6
 
 
+def test_the_labels_needed_are_the_first_with_the_target_in_float32():
+    curve = {"num_labelled": [20, 30, 40], "accuracy": [0.5, float(np.float32(0.9)), 1]}
+    assert active_learning._labels_needed(curve, 0.9) == 30
+    assert active_learning._labels_needed(curve, 0.95) == 40
+    assert active_learning._labels_needed(curve, 1.5) is None
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
