@@ -288,6 +288,16 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "served").exists()
 
 
+def test_inputs_named_like_the_scalars_of_sample_are_refused(tmp_path):
+    inputs = [keras.Input((2,), name="seed"), keras.Input((2,), name="other")]
+    outputs = WeightNormDense(3)(keras.layers.Concatenate()(inputs))
+    model = networks.bayesian(keras.Model(inputs, outputs), "mean_field")
+    with pytest.raises(ValueError, match="Rename the inputs"):
+        model.export(tmp_path / "served")
+    assert not (tmp_path / "served").exists()
+    model.export(tmp_path / "served", signatures="deterministic")
+
+
 def test_signatures_can_be_left_out(tmp_path):
     asked = ("deterministic", "serving_default")
     _, served = load(networks.bayesian().export(tmp_path, signatures=asked))
