@@ -1,9 +1,9 @@
 """How good predictive probabilities, and scores of uncertainty, are.
 
 Keras metrics `ExpectedCalibrationError`, `BrierScore`, `NegativeLogLikelihood`, and
-functions of whole arrays: `reliability` here, `detection`, `risk_coverage` and
-`reject_threshold` from `bhn_tf.ranking`. Nothing is clipped: a class of probability 0
-that comes true costs an infinite negative log-likelihood.
+functions of whole arrays: `reliability` here, `detection`, `detection_curve`,
+`risk_coverage` and `reject_threshold` from `bhn_tf.ranking`. Nothing is clipped: a
+class of probability 0 that comes true costs an infinite negative log-likelihood.
 
 Probabilities are [B, C], or [B, ..., C] with an item per pixel or token; C = 1, or
 [B], is binary and holds the probability of class 1. Labels are integers [B, ...] or
@@ -22,21 +22,25 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.labelled import labelled_items
 from bhn_tf.ranking import (
+    DetectionCurve,
     RejectThreshold,
     RiskCoverage,
     detection,
+    detection_curve,
     reject_threshold,
     risk_coverage,
 )
 
 __all__ = [
     "BrierScore",
+    "DetectionCurve",
     "ExpectedCalibrationError",
     "NegativeLogLikelihood",
     "RejectThreshold",
     "Reliability",
     "RiskCoverage",
     "detection",
+    "detection_curve",
     "reject_threshold",
     "reliability",
     "risk_coverage",

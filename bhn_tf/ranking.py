@@ -44,10 +44,66 @@ def detection(scores_in: ArrayLike, scores_out: ArrayLike) -> dict[str, float]:
         >>> result["auroc"], result["fpr95"]
         (0.75, 0.5)
     """
+    is_out, ranks = _labelled_ranks(scores_in, scores_out)
+    curve = _curve(is_out, ranks)
+    return {
+        "auroc": curve.auroc,
+        "aupr_in": float(average_precision_score(1 - is_out, -ranks)),
+        "aupr_out": float(average_precision_score(is_out, ranks)),
+        "fpr95": float(curve.flagged_in[np.searchsorted(curve.flagged_out, 0.95)]),
+    }
+
+
+class DetectionCurve(NamedTuple):
+    """What `detection_curve` found; its arrays begin with 0, where nothing is flagged.
+
+    Attributes:
+        flagged_in: share of in rows flagged at each distinct score, increasing to 1.
+        flagged_out: share of out rows flagged, likewise.
+        auroc: area under the curve, a scalar.
+    """
+
+    flagged_in: np.ndarray
+    flagged_out: np.ndarray
+    auroc: float
+
+
+def detection_curve(scores_in: ArrayLike, scores_out: ArrayLike) -> DetectionCurve:
+    """The ROC curve of a score, with the strange rows as positive.
+
+    The receiver operating characteristic of Fawcett, "An introduction to ROC analysis",
+    Pattern Recognition Letters, 2006: one point a threshold.
+
+    Args:
+        scores_in, scores_out: as `detection`.
+
+    Returns:
+        `DetectionCurve(flagged_in, flagged_out, auroc)`, the highest threshold first.
+
+    Raises:
+        ValueError: one of the sets is empty.
+
+    Example:
+        >>> curve = detection_curve([0.1, 0.3], [0.2, 0.4])
+        >>> curve.flagged_in.tolist(), curve.flagged_out.tolist()
+        ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+    """
+    return _curve(*_labelled_ranks(scores_in, scores_out))
+
+
+def _curve(is_out: np.ndarray, ranks: np.ndarray) -> DetectionCurve:
+    flagged_in, flagged_out, _ = roc_curve(is_out, ranks, drop_intermediate=False)
+    return DetectionCurve(flagged_in, flagged_out, float(roc_auc_score(is_out, ranks)))
+
+
+def _labelled_ranks(
+    scores_in: ArrayLike, scores_out: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row is out (1) or in (0), and the rank of its score."""
     scores_in, scores_out = _flat(scores_in), _flat(scores_out)
     if not scores_in.size or not scores_out.size:
         raise ValueError(
-            f"`detection` got {scores_in.size} scores of in-distribution rows and "
+            f"Got {scores_in.size} scores of in-distribution rows and "
             f"{scores_out.size} of out-of-distribution rows. Both sets need at least "
             "one, as every result compares the two."
         )
@@ -57,14 +113,7 @@ def detection(scores_in: ArrayLike, scores_out: ArrayLike) -> dict[str, float]:
     ranks = rankdata(
         np.concatenate([scores_in, scores_out]), method="dense", nan_policy="omit"
     )
-    ranks = np.nan_to_num(ranks, nan=0.0)
-    flagged_in, flagged_out, _ = roc_curve(is_out, ranks, drop_intermediate=False)
-    return {
-        "auroc": float(roc_auc_score(is_out, ranks)),
-        "aupr_in": float(average_precision_score(1 - is_out, -ranks)),
-        "aupr_out": float(average_precision_score(is_out, ranks)),
-        "fpr95": float(flagged_in[np.searchsorted(flagged_out, 0.95)]),
-    }
+    return is_out, np.nan_to_num(ranks, nan=0.0)
 
 
 class RiskCoverage(NamedTuple):

@@ -5,7 +5,12 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import metrics, ranking
-from bhn_tf.metrics import detection, reject_threshold, risk_coverage
+from bhn_tf.metrics import (
+    detection,
+    detection_curve,
+    reject_threshold,
+    risk_coverage,
+)
 from bhn_tf.uncertainty import SCORES
 
 
@@ -109,10 +114,25 @@ def test_direction_of_every_score(name):
     assert detection(score(outside), score(inside))["auroc"] == 0.0
 
 
-def test_empty_sets_are_an_error():
+@pytest.mark.parametrize("compare", [detection, detection_curve])
+def test_empty_sets_are_an_error(compare):
     for sets in (([], [1.0]), ([1.0], []), ([], [])):
         with pytest.raises(ValueError, match="at least one"):
-            detection(*sets)
+            compare(*sets)
+
+
+def test_the_curve_counts_what_each_threshold_flags():
+    rng = np.random.default_rng(6)
+    scores_in, scores_out = np.round(rng.normal(size=(2, 30)), 1)
+    curve = detection_curve(scores_in, scores_out)
+    thresholds = sorted({*scores_in, *scores_out}, reverse=True)
+    assert curve.flagged_in[0] == curve.flagged_out[0] == 0
+    for index, threshold in enumerate(thresholds, start=1):
+        assert curve.flagged_in[index] == np.mean(scores_in >= threshold)
+        assert curve.flagged_out[index] == np.mean(scores_out >= threshold)
+    area = np.trapezoid(curve.flagged_out, curve.flagged_in)
+    np.testing.assert_allclose(area, curve.auroc)
+    assert curve.auroc == detection(scores_in, scores_out)["auroc"]
 
 
 def test_risk_at_every_coverage():

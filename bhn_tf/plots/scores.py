@@ -31,6 +31,20 @@ _SCORE_LABELS = {
 }
 
 
+def score_label(name: str) -> str:
+    """What an axis or a panel calls a score, with its unit.
+
+    Args:
+        name: a name in `bhn_tf.uncertainty.SCORES`; any other text is returned as it
+            is.
+
+    Example:
+        >>> score_label("predictive_entropy")
+        'predictive entropy (nats)'
+    """
+    return _SCORE_LABELS.get(name, name)
+
+
 def score_histograms(
     scores: Mapping[str, ArrayLike],
     score_name: str,
@@ -91,8 +105,7 @@ def score_histograms(
         ax.set_yscale("log")
     else:
         ax.set_ylim(bottom=0)
-    label = _SCORE_LABELS.get(score_name, score_name)
-    label_axes(ax, label, "share of rows per bin")
+    label_axes(ax, score_label(score_name), "share of rows per bin")
     legend_above(ax, is_own_figure)
     return ax.figure
 

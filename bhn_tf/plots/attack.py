@@ -1,0 +1,72 @@
+"""What an attack does, against the size of its step."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.scores import score_label
+from bhn_tf.plots.style import label_axes, line_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def attack_panels(
+    epsilons: ArrayLike,
+    panels: Mapping[str, Mapping[str, ArrayLike]],
+    y_label: str,
+    reference: float | None = None,
+) -> "Figure":
+    """Curves of several methods against the step size, in panels below each other.
+
+    The horizontal axis is logarithmic from the smallest positive step on, and linear
+    below it, so that the inputs without any attack, ε = 0, are there too.
+
+    Args:
+        epsilons: step sizes [n], increasing.
+        panels: title of a panel -> name of a method -> values [n], NaN where there is
+            none. A name in `bhn_tf.uncertainty.SCORES` becomes a title with its unit.
+        y_label: what the vertical axes show.
+        reference: a value to be marked by a thin line, such as 0.5, the AUROC of
+            chance.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if there is no panel, or lengths differ.
+
+    Example:
+        >>> accuracy = {"dropout": [0.9, 0.5], "hypernet": [0.9, 0.6]}
+        >>> figure = attack_panels([0, 0.1], {"one step": accuracy}, "accuracy")
+        >>> figure.axes[0].get_title(loc="left")
+        'one step'
+    """
+    require_entries(panels, "panels")
+    epsilons = row(epsilons, "the step sizes")
+    figure = new_figure(height=0.75 + 1.15 * len(panels))
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for ax, (title, methods) in zip(axes, panels.items(), strict=True):
+        require_entries(methods, f"panels[{title!r}]")
+        if reference is not None:
+            ax.axhline(reference, color="0.6", linewidth=0.8)
+        for index, (name, values) in enumerate(methods.items()):
+            values = row(values, f"{title!r} of {name!r}", len(epsilons))
+            ax.plot(epsilons, values, label=name, **line_style(index))
+        label_axes(ax, "step size ε (units of the input)", "")
+        ax.set_title(score_label(title), fontsize=8, loc="left")
+        ax.label_outer()
+    positive = epsilons[epsilons > 0]
+    if positive.size:
+        axes[0].set_xscale("symlog", linthresh=float(positive.min()), linscale=0.3)
+    axes[0].set_xlim(epsilons.min(), np.nextafter(epsilons.max(), np.inf))
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside upper left", ncols=2, fontsize=8, frameon=False
+    )
+    figure.supylabel(y_label, fontsize=8)
+    return figure
