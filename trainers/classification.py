@@ -11,35 +11,29 @@ calibration, and how well each tells digits from other images.
 
 import dataclasses
 
-import keras
 import numpy as np
 
-import bhn_tf
-from bhn_tf import baselines, callbacks, data, layers, metrics, plots
-from trainers import methods
-from trainers.config import (
-    CommonConfig,
-    UsageProblem,
-    at_least,
-    flag,
-    numbers,
-    run_binary,
-    sizes,
+from bhn_tf import metrics, plots
+from trainers.comparison import (
+    ComparisonConfig,
+    predict_uncertainty,
+    save_main_model,
+    train_methods,
 )
+from trainers.config import flag, numbers, run_binary
+from trainers.image_sets import load_anomalies, load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
 from trainers.tables import text_table
-from trainers.training import train
 
+_METHODS = ("bhn", "deterministic", "mc_dropout")
 _SCORE = "predictive_entropy"
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(CommonConfig):
+class Config(ComparisonConfig):
     """Configuration of `trainers.classification`."""
 
-    units: tuple = flag((800, 800), "Units of the hidden layers.", **sizes())
-    num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
     anomalies: tuple = flag(
         ("uniform", "photographs"), "Data sets to tell the test set from."
     )
@@ -78,123 +72,35 @@ def run(config: Config) -> dict:
 
 
 def _load(config: Config) -> dict:
-    """Returns "train", "test" and every set of anomalies: `(x, y)` or x alone."""
-    try:
-        splits = data.load(config.dataset, data_dir=config.data_dir or None)
-        if not {"train", "test"} <= set(splits):
-            raise ValueError(
-                f"{config.dataset!r} has the splits {sorted(splits)}; classification "
-                "needs 'train' and 'test'."
-            )
-        sets = {"train": splits["train"], "test": splits["test"]}
-        shape = sets["test"][0].shape[1:]
-        num_test = len(sets["test"][0])
-        for name in config.anomalies:
-            others = data.load(name, data_dir=config.data_dir or None)
-            x = others.get("test", next(iter(others.values())))[0]
-            sets[name] = data.as_images(x[:num_test], *shape)
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        raise UsageProblem(
-            f"--dataset={config.dataset} --anomalies={','.join(config.anomalies)} "
-            f"--data_dir={config.data_dir}: {error}"
-        ) from error
-    if config.is_smoke:
-        x, y = sets["train"]
-        sets["train"] = (x[:512], y[:512])
-    return sets
-
-
-# -- models ------------------------------------------------------------------------
-
-
-def _makers(config: Config, shape, num_classes, num_examples, num_steps):
-    """Maps each method to a function that makes its compiled model."""
-    dense, weight_norm_dense = keras.layers.Dense, layers.WeightNormDense
-
-    def network(dense, dropout_rate=0.0):
-        return methods.perceptron(shape, config.units, num_classes, dense, dropout_rate)
-
-    return {
-        "bhn": lambda: methods.compiled(
-            bhn_tf.BayesianHypernet(
-                network(weight_norm_dense),
-                methods.hypernet(config),
-                num_examples=num_examples,
-            ),
-            config,
-            num_steps,
-        ),
-        "deterministic": lambda: methods.compiled(
-            baselines.Deterministic(network(dense)), config, num_steps
-        ),
-        "mc_dropout": lambda: methods.compiled(
-            baselines.MCDropout(network(dense, 0.5)), config, num_steps
-        ),
-    }
-
-
-def _num_epochs(config: Config, num_examples: int) -> int:
-    if config.is_smoke:
-        return 2
-    return config.epochs or (50 if num_examples <= 10_000 else 20)
+    """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
+    splits = load_splits(config)
+    x = splits["test"][0]
+    anomalies = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
+    return {**splits, "anomalies": anomalies}
 
 
 # -- the experiment ----------------------------------------------------------------
 
 
 def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
-    x, y = sets["train"]
-    epochs = _num_epochs(config, len(x))
-    num_steps = epochs * -(-len(x) // config.batch_size)
-    num_classes = int(max(y.max(), sets["test"][1].max())) + 1
-    makers = _makers(config, x.shape[1:], num_classes, len(x), num_steps)
-    # The network learns to predict before it learns to be uncertain.
-    annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
+    inputs = {"test": sets["test"][0], **sets["anomalies"]}
     measured, uncertainties = {}, {}
-    for method, make_model in makers.items():
-        model, seconds = train(
-            folder,
-            method,
-            config,
-            make_model,
-            x,
-            y,
-            epochs,
-            callbacks=[annealing] if method == "bhn" else [],
-        )
-        uncertainties[method] = _predict(config, model, sets)
+    for method, model, seconds in train_methods(
+        _METHODS, config, folder, *sets["train"], num_classes(sets)
+    ):
+        uncertainties[method] = {
+            name: predict_uncertainty(config, model, images)
+            for name, images in inputs.items()
+        }
         measured[method] = _measure(
             config, uncertainties[method], sets["test"][1], seconds
         )
         if method == "bhn":
-            model.save(folder.path / "model.keras")
-            _export(folder, model)
+            save_main_model(folder, model)
     _draw_pictures(folder, uncertainties, sets["test"][1])
     results = {"methods": measured, "config": dataclasses.asdict(config)}
     folder.write_json("results.json", results)
     return results
-
-
-def _export(folder: RunFolder, model) -> None:
-    """Exports the trained model once, also where a killed run had come this far."""
-    if not (folder.path / "saved_model" / "1").exists():
-        model.export(folder.path / "saved_model")
-
-
-def _predict(config: Config, model, sets) -> dict:
-    """Mean and scores of the test set and of every set of anomalies."""
-    inputs = {"test": sets["test"][0]}
-    inputs |= {name: sets[name] for name in config.anomalies}
-    return {
-        name: model.predict_uncertainty(
-            x,
-            batch_size=500,
-            verbose=0,
-            num_samples=config.num_samples,
-            seed=config.seed,
-        )
-        for name, x in inputs.items()
-    }
 
 
 def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:

@@ -10,6 +10,10 @@ METHOD_NAMES = {
     "bhn": "Bayesian hypernet",
     "deterministic": "deterministic",
     "mc_dropout": "MC dropout",
+    "ensemble": "deep ensemble",
+    "bhn_realnvp": "BHN, RealNVP",
+    "bhn_iaf": "BHN, IAF",
+    "bhn_mean_field": "BHN, mean field",
 }
 
 

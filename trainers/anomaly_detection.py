@@ -1,0 +1,233 @@
+"""Which images are none of those that were learned (paper, "Anomaly Detection").
+
+A plain network, Monte Carlo dropout, a deep ensemble and a Bayesian hypernetwork learn
+one data set. Then every score of uncertainty has to tell its test rows from other
+images, and the rows that a method gets wrong from those it gets right.
+
+    python -m trainers.anomaly_detection
+    python -m trainers.anomaly_detection --exclude_class=3
+    python -m trainers.anomaly_detection --dataset=mnist --data_dir=... \
+        --anomalies=uniform,gaussian,omniglot,cifar10,fashion_mnist,path/to/a/folder
+
+A folder holds class folders of images: notMNIST, or your own.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from bhn_tf import metrics, plots, uncertainty
+from trainers.comparison import (
+    ComparisonConfig,
+    predict_uncertainty,
+    save_main_model,
+    train_methods,
+)
+from trainers.config import UsageProblem, at_least, flag, one_of, run_binary
+from trainers.image_sets import load_anomalies, load_splits, num_classes, set_name
+from trainers.methods import METHOD_NAMES
+from trainers.run_folder import RunFolder
+from trainers.tables import text_table
+
+_METHODS = ("deterministic", "mc_dropout", "ensemble", "bhn")
+_STAND_INS = {"font_letters": "stands in for notMNIST"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(ComparisonConfig):
+    """Configuration of `trainers.anomaly_detection`."""
+
+    ensemble_size: int = flag(5, "Members of the deep ensemble.", **at_least(2))
+    anomalies: tuple = flag(
+        ("uniform", "gaussian", "photographs"),
+        "Data sets, or folders of class folders of images, to tell the test set from.",
+    )
+    exclude_class: int = flag(
+        -1,
+        "A class that is not learned: its rows are anomalies; -1 for none.",
+        **at_least(-1),
+    )
+    # The paper's tables call it variation ratio.
+    score: str = flag(
+        "max_probability",
+        "Score of the table and the pictures; results.json has all.",
+        **one_of(*uncertainty.SCORES),
+    )
+
+
+def run(config: Config) -> dict:
+    """Runs the experiment.
+
+    Args:
+        config: What the flags say.
+
+    Returns:
+        The content of `results.json`.
+
+    Raises:
+        UsageProblem: If the data or the output folder cannot be used.
+    """
+    sets = _load(config)
+    folder = RunFolder(config, "anomaly_detection")
+    results = folder.read_results()
+    if results is not None:
+        print(f"This run is finished; {folder.path} stays as it is.\n")
+    else:
+        results = _train_and_compare(config, folder, sets)
+    print(_table(results, config.score))
+    print(
+        f"\nIn percent, by {config.score}: area under the ROC curve; average "
+        "precision\nwith the test set positive (PR+) and with the anomalies positive "
+        "(PR-); false\nalarms where 95 % of the anomalies are found (FPR95). Own "
+        "errors: rows of the test\nset that the method gets wrong, against those it "
+        "gets right.\n"
+        f"All scores, and pictures: {folder.path}/"
+    )
+    return results
+
+
+# -- data --------------------------------------------------------------------------
+
+
+def _load(config: Config) -> dict:
+    """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
+    splits, unseen = load_splits(config), {}
+    if config.exclude_class >= 0:
+        splits, unseen = _without_class(splits, config.exclude_class)
+    x = splits["test"][0]
+    others = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
+    if not others and not unseen:
+        raise UsageProblem("--anomalies= is empty: give at least one set.")
+    return {**splits, "anomalies": {**unseen, **others}}
+
+
+def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
+    """The splits without a class, and all its rows by the name of the set."""
+    classes = num_classes(splits)
+    if excluded >= classes or classes < 3:
+        raise UsageProblem(
+            f"--exclude_class={excluded}: the data set has the classes 0 to "
+            f"{classes - 1}, of which two others have to be left to learn."
+        )
+    rows = [x[y == excluded] for x, y in splits.values()]
+    kept = {
+        # Class numbers without a gap.
+        name: (x[y != excluded], (y - (y > excluded))[y != excluded])
+        for name, (x, y) in splits.items()
+    }
+    return kept, {f"class {excluded}": np.concatenate(rows)}
+
+
+# -- the experiment ----------------------------------------------------------------
+
+
+def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
+    x_test, labels = sets["test"]
+    measured, scores = {}, {}
+    for method, model, seconds in train_methods(
+        _METHODS, config, folder, *sets["train"], num_classes(sets)
+    ):
+        inside = predict_uncertainty(config, model, x_test)
+        outside = {
+            name: predict_uncertainty(config, model, x)
+            for name, x in sets["anomalies"].items()
+        }
+        wrong = inside["mean"].argmax(axis=-1) != labels
+        measured[method] = _measure(inside, outside, wrong)
+        measured[method]["seconds"] = seconds
+        scores[METHOD_NAMES[method]] = {
+            "test": inside[config.score],
+            "wrong": wrong,
+            "anomalies": {name: found[config.score] for name, found in outside.items()},
+        }
+        if method == "bhn":
+            save_main_model(folder, model)
+    _draw_pictures(config, folder, scores)
+    rows = {name: len(x) for name, x in sets["anomalies"].items()}
+    results = {
+        "methods": measured,
+        "rows": {"train": len(sets["train"][0]), "test": len(x_test), **rows},
+        "notes": {name: _STAND_INS[name] for name in rows if name in _STAND_INS},
+        "config": dataclasses.asdict(config),
+    }
+    folder.write_json("results.json", results)
+    return results
+
+
+def _measure(inside: dict, outside: dict, wrong) -> dict:
+    """The entry of one method: every score, against every set and against errors."""
+    return {
+        "accuracy": float(np.mean(~wrong)),
+        "detection": {
+            name: {
+                score: metrics.detection(inside[score], found[score])
+                for score in uncertainty.SCORES
+            }
+            for name, found in outside.items()
+        },
+        # With errors alone, or without any, there is nothing to tell apart.
+        "error_detection": {
+            score: metrics.detection(inside[score][~wrong], inside[score][wrong])
+            if 0 < wrong.sum() < len(wrong)
+            else None
+            for score in uncertainty.SCORES
+        },
+    }
+
+
+def _draw_pictures(config: Config, folder: RunFolder, scores: dict) -> None:
+    known = set_name(config.dataset)
+    histograms = {
+        method: {known: found["test"], **found["anomalies"]}
+        for method, found in scores.items()
+    }
+    pictures = {"scores.png": plots.score_panels(histograms, config.score)}
+    for name in next(iter(scores.values()))["anomalies"]:
+        pairs = {m: (s["test"], s["anomalies"][name]) for m, s in scores.items()}
+        pictures[f"roc_{name.replace(' ', '_')}.png"] = plots.roc_curves(pairs)
+    errors = {
+        method: (found["test"][~found["wrong"]], found["test"][found["wrong"]])
+        for method, found in scores.items()
+        if 0 < found["wrong"].sum() < len(found["wrong"])
+    }
+    if errors:
+        pictures["roc_own_errors.png"] = plots.roc_curves(errors)
+    for name, figure in pictures.items():
+        plots.save(figure, folder.path / name)
+
+
+# -- what is printed -----------------------------------------------------------------
+
+
+def _table(results: dict, score: str) -> str:
+    methods = results["methods"]
+    measures = {
+        name: {m: found["detection"][name][score] for m, found in methods.items()}
+        for name in next(iter(methods.values()))["detection"]
+    }
+    measures["own errors"] = {
+        m: found["error_detection"][score] for m, found in methods.items()
+    }
+    rows = [["", "method", "AUROC", "PR+", "PR-", "FPR95"]]
+    for name, by_method in measures.items():
+        for index, (method, found) in enumerate(by_method.items()):
+            names = ["" if index else name, METHOD_NAMES[method]]
+            rows.append(names + _percentages(found))
+    accuracies = [
+        f"{METHOD_NAMES[m]} {100 * found['accuracy']:.2f}"
+        for m, found in methods.items()
+    ]
+    notes = [f"{name} {note}." for name, note in results["notes"].items()]
+    return "\n".join(
+        ["Accuracy in percent: " + ", ".join(accuracies), "", text_table(rows), *notes]
+    )
+
+
+def _percentages(found: dict | None) -> list[str]:
+    if found is None:
+        return ["-"] * 4
+    return [f"{100 * found[k]:.2f}" for k in ("auroc", "aupr_in", "aupr_out", "fpr95")]
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)

@@ -1,0 +1,111 @@
+"""The images of an experiment: what is learned, and what is none of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bhn_tf import data
+from trainers.config import CommonConfig, UsageProblem
+
+# Black on white, where digits are white on black.
+_INVERTED = ("omniglot",)
+_NOISE = {"uniform": data.uniform, "gaussian": data.gaussian}
+_SMOKE_ROWS = {"train": 512, "test": 1000}
+
+
+def set_name(name: str) -> str:
+    """What results call a data set: for a folder, the last part of its path."""
+    return Path(name).name
+
+
+def num_classes(splits: dict) -> int:
+    """C of what `load_splits` returned."""
+    return 1 + int(max(splits[name][1].max() for name in ("train", "test")))
+
+
+def load_splits(config: CommonConfig) -> dict:
+    """The rows of --dataset, `{"train": (x, y), "test": (x, y)}`.
+
+    A folder of class folders has no split of its own: every fifth row is for testing.
+    At --scale=smoke some rows stand for all.
+
+    Raises:
+        UsageProblem: If the set cannot be read, or has no training and test rows.
+    """
+    splits = _load(config.dataset, config, "dataset")
+    if set(splits) == {"all"}:
+        x, y = splits["all"]
+        is_test = np.arange(len(x)) % 5 == 4
+        splits = {"train": (x[~is_test], y[~is_test]), "test": (x[is_test], y[is_test])}
+    if not {"train", "test"} <= set(splits):
+        raise UsageProblem(
+            f"--dataset={config.dataset} has the splits {sorted(splits)}; 'train' and "
+            "'test' are needed."
+        )
+    splits = {name: splits[name] for name in ("train", "test")}
+    if config.is_smoke:
+        for name, (x, y) in splits.items():
+            rows = _evenly(len(x), _SMOKE_ROWS[name])
+            splits[name] = (x[rows], y[rows])
+    return splits
+
+
+def load_anomalies(
+    config: CommonConfig, names: Sequence[str], shape, num_rows: int
+) -> dict:
+    """Images that are none of --dataset's, in its shape.
+
+    Args:
+        config: Where the data are.
+        names: Names for `bhn_tf.data.load`, or folders of class folders of images.
+        shape: Shape [h, w, c] of the data set's images.
+        num_rows: Largest number of rows of a set.
+
+    Returns:
+        `set_name` of each -> images [rows, h, w, c].
+
+    Raises:
+        UsageProblem: If a set cannot be read, or two have one name.
+    """
+    taken = {"train", "test", set_name(config.dataset)}
+    for name in map(set_name, names):
+        if name in taken:
+            raise UsageProblem(
+                f"--anomalies={','.join(names)}: {name!r} is the name of two sets. "
+                "Each needs its own, and none that of --dataset, 'train' or 'test'."
+            )
+        taken.add(name)
+    return {
+        set_name(name): _NOISE[name](num_rows, shape)
+        if name in _NOISE
+        else data.as_images(_images(name, config, num_rows), *shape)
+        for name in names
+    }
+
+
+def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
+    try:
+        # Sets that can be sliced are in random order, and may be large.
+        x = _load(name, config, "anomalies", f"test[:{num_rows}]")[0]
+    except UsageProblem:
+        splits = _load(name, config, "anomalies")
+        x = splits.get("test", next(iter(splits.values())))[0]
+        # Folders are in the order of their classes.
+        x = x[_evenly(len(x), num_rows)]
+    return 1 - x if name in _INVERTED else x
+
+
+def _evenly(num_rows: int, wanted: int) -> np.ndarray:
+    """Rows at equal distances, in order."""
+    wanted = min(num_rows, wanted)
+    return np.arange(wanted) * num_rows // wanted
+
+
+def _load(name: str, config: CommonConfig, flag_name: str, split=None):
+    try:
+        return data.load(name, split, data_dir=config.data_dir or None)
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        raise UsageProblem(
+            f"--{flag_name}={name} --data_dir={config.data_dir}: {error}"
+        ) from error
