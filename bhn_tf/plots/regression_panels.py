@@ -11,6 +11,7 @@ from bhn_tf.plots.regression import regression_bands
 from bhn_tf.plots.style import (
     label_axes,
     legend_above,
+    legend_of_panels,
     line_style,
     new_axes,
     new_figure,
@@ -52,7 +53,7 @@ def regression_panels(
     """
     require_entries(predictions, "predictions")
     num_rows = len(predictions)
-    figure = new_figure(height=0.7 + 1.15 * num_rows)
+    figure = new_figure(height=0.4 + 1.15 * num_rows)
     panels = figure.subplots(num_rows, 1, sharex=True, sharey=True, squeeze=False)
     for (name, (mean, std)), ax in zip(predictions.items(), panels[:, 0], strict=True):
         regression_bands(x, mean, std, x_train, y_train, bands, ax=ax)
@@ -63,10 +64,7 @@ def regression_panels(
     targets = row(y_train, "y_train")
     room = 1.5 * (np.ptp(targets) or 1.0)
     panels[0, 0].set_ylim(targets.min() - room, targets.max() + room)
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside upper left", ncols=3, fontsize=8, frameon=False
-    )
+    legend_of_panels(panels[0, 0])
     return figure
 
 

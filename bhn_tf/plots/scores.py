@@ -11,6 +11,7 @@ from bhn_tf.plots.style import (
     COLORS,
     label_axes,
     legend_above,
+    legend_of_panels,
     line_style,
     new_axes,
     new_figure,
@@ -135,7 +136,7 @@ def score_panels(
         2
     """
     require_entries(scores, "scores")
-    figure = new_figure(height=0.6 + 1.2 * len(scores))
+    figure = new_figure(height=0.4 + 1.2 * len(scores))
     panels = figure.subplots(len(scores), 1, sharex=True, sharey=True, squeeze=False)
     for (name, sets), ax in zip(scores.items(), panels[:, 0], strict=True):
         score_histograms(sets, score_name, num_bins, ax=ax)
@@ -143,9 +144,6 @@ def score_panels(
         ax.get_legend().remove()
         ax.label_outer()
         ax.set_ylabel("")
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside upper left", ncols=3, fontsize=8, frameon=False
-    )
+    legend_of_panels(panels[0, 0])
     figure.supylabel("share of rows per bin", fontsize=8)
     return figure

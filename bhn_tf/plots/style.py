@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bhn_tf.environment import require
 from bhn_tf.files import written_atomically
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 _WIDTH = 3.3  # inches, a column of a two-column page
 _FONT_SIZE = 8  # points
 _LINE_HEIGHT = 0.165  # inches, one line of a legend
-_LETTERS_ACROSS = 40  # as many fit into one line of a legend
+_LETTERS_ACROSS = 40  # as many fit into one line of a legend above axes
+_LETTERS_ACROSS_FIGURE = 44  # and above the panels of a figure
 
 # Okabe and Ito's palette, which stays distinct with every common kind of colour
 # blindness; without its yellow, which is too light for lines on white.
@@ -107,30 +110,61 @@ def legend_above(ax: "Axes", is_own_figure: bool) -> None:
         >>> ax.get_legend() is not None
         True
     """
+    num_lines = _legend(
+        ax, ax, 2, _LETTERS_ACROSS, loc="lower left", bbox_to_anchor=(0, 1.0)
+    )
+    if is_own_figure:
+        figure = ax.figure
+        figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
+
+
+def legend_of_panels(ax: "Axes") -> None:
+    """Puts one legend above all panels of a figure, which grows by its height.
+
+    Args:
+        ax: one of the panels, on which everything has been drawn.
+
+    Example:
+        >>> ax = new_axes(height=2.0)
+        >>> lines = ax.plot([0, 1], [0, 1], label="model")
+        >>> legend_of_panels(ax)
+        >>> len(ax.figure.legends)
+        1
+    """
+    figure = ax.figure
+    num_lines = _legend(figure, ax, 3, _LETTERS_ACROSS_FIGURE, loc="outside upper left")
+    figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
+
+
+def _legend(owner, ax: "Axes", max_columns: int, max_letters: int, **place) -> int:
+    """Draws what `ax` has labelled, in as many columns as fit; returns its lines."""
     handles, labels = ax.get_legend_handles_labels()
-    labels = [textwrap.fill(label, _LETTERS_ACROSS) for label in labels]
-    half = math.ceil(len(labels) / 2)
-    # The legend fills one column after the other.
-    columns = [
-        max(map(len, part), default=0) for part in (labels[:half], labels[half:])
-    ]
-    has_two = len(labels) > 1 and sum(columns) <= _LETTERS_ACROSS - 6
-    ax.legend(
+    labels = [textwrap.fill(label, max_letters) for label in labels]
+    num_columns = min(max_columns, max(len(labels), 1))
+    while num_columns > 1 and not _fit(labels, num_columns, max_letters):
+        num_columns -= 1
+    owner.legend(
         handles,
         labels,
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
         fontsize=_FONT_SIZE,
         frameon=False,
-        ncols=2 if has_two else 1,
+        ncols=num_columns,
         borderaxespad=0.2,
         columnspacing=1.0,
         handlelength=1.8,
+        **place,
     )
-    if is_own_figure:
-        num_lines = half if has_two else sum(1 + text.count("\n") for text in labels)
-        figure = ax.figure
-        figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
+    if num_columns > 1:
+        return math.ceil(len(labels) / num_columns)
+    return sum(1 + text.count("\n") for text in labels)
+
+
+def _fit(labels: list[str], num_columns: int, max_letters: int) -> bool:
+    # The legend fills one column after the other, the first ones with one more. A
+    # handle and the space before it take the room of six letters.
+    columns = np.array_split(np.array([len(label) for label in labels]), num_columns)
+    letters = sum(column.max() for column in columns) + 6 * (num_columns - 1)
+    return letters <= max_letters
 
 
 def line_style(index: int) -> dict:
