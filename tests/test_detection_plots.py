@@ -62,8 +62,29 @@ def test_an_attack_has_a_panel_a_measure_and_shows_the_clean_inputs():
         # ε = 0 has a place on the logarithmic axis.
         assert np.isfinite(ax.transData.transform([0, 0.5])).all()
         assert ax.get_xlim()[0] == 0
+    ticks = [text.get_text() for text in figure.axes[-1].get_xticklabels()]
+    assert ticks == ["0", "0.01", "0.1"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
     assert figure.axes[-1].get_xlabel().startswith("step size")
     assert fits_a_column(figure)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "ticks"),
+    [([0, 0.2, 0.4], ["0", "0.2", "0.4"]), ([0.001, 1], ["0", "0.001", "0.01", "0.1"])],
+)
+def test_steps_have_numbers_that_can_be_read(epsilons, ticks):
+    panels = {"one": {"a": np.zeros(len(epsilons))}}
+    figure = plots.attack_panels(epsilons, panels, "accuracy")
+    figure.canvas.draw()
+    texts = figure.axes[0].get_xticklabels()
+    assert [text.get_text() for text in texts][: len(ticks)] == ticks
+
+
+def test_one_step_alone_can_be_drawn():
+    for epsilons in ([0.0], [0.1]):
+        figure = plots.attack_panels(epsilons, {"one": {"a": [0.5]}}, "accuracy")
+        figure.canvas.draw()
 
 
 @pytest.mark.parametrize(

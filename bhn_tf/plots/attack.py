@@ -11,6 +11,7 @@ from bhn_tf.plots.scores import score_label
 from bhn_tf.plots.style import label_axes, legend_of_panels, line_style, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -19,6 +20,7 @@ def attack_panels(
     panels: Mapping[str, Mapping[str, ArrayLike]],
     y_label: str,
     reference: float | None = None,
+    share_y: bool = True,
 ) -> "Figure":
     """Curves of several methods against the step size, in panels below each other.
 
@@ -32,6 +34,8 @@ def attack_panels(
         y_label: what the vertical axes show.
         reference: a value to be marked by a thin line, such as 0.5, the AUROC of
             chance.
+        share_y: whether all panels have one vertical axis, so that heights can be
+            compared between them.
 
     Returns:
         The figure.
@@ -49,7 +53,9 @@ def attack_panels(
     require_entries(panels, "panels")
     epsilons = row(epsilons, "the step sizes")
     figure = new_figure(height=0.4 + 1.15 * len(panels))
-    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    axes = figure.subplots(len(panels), 1, sharex=True, sharey=share_y, squeeze=False)[
+        :, 0
+    ]
     for ax, (title, methods) in zip(axes, panels.items(), strict=True):
         require_entries(methods, f"panels[{title!r}]")
         if reference is not None:
@@ -60,10 +66,21 @@ def attack_panels(
         label_axes(ax, "step size ε (units of the input)", "")
         ax.set_title(score_label(title), fontsize=8, loc="left")
         ax.label_outer()
-    positive = epsilons[epsilons > 0]
-    if positive.size:
-        axes[0].set_xscale("symlog", linthresh=float(positive.min()), linscale=0.3)
-    axes[0].set_xlim(epsilons.min(), np.nextafter(epsilons.max(), np.inf))
+    _scale_steps(axes[0], epsilons)
     legend_of_panels(axes[0])
     figure.supylabel(y_label, fontsize=8)
     return figure
+
+
+def _scale_steps(ax: "Axes", epsilons: np.ndarray) -> None:
+    smallest = epsilons[epsilons > 0].min(initial=np.inf)
+    largest = epsilons.max()
+    if smallest < largest:
+        ax.set_xscale("symlog", linthresh=smallest, linscale=0.3)
+        exponents = np.arange(np.floor(np.log10(smallest)), np.log10(largest) + 1)
+        decades = [10**e for e in exponents if smallest <= 10**e <= largest]
+        ticks = [0.0, *(decades or [smallest, largest])]
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.set_xticks([], minor=True)
+    # The curves end at the largest step, whose line is drawn in full.
+    ax.set_xlim(epsilons.min(), 1.02 * largest or 1.0)
