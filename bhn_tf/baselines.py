@@ -10,7 +10,6 @@ import tensorflow as tf
 from bhn_tf import layers
 from bhn_tf.arguments import asks_for_center
 from bhn_tf.hypernets import MeanField
-from bhn_tf.layers.generated import generated_values
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.models.conversion import from_keras
 from bhn_tf.models.copying import (
@@ -167,11 +166,8 @@ class MCDropout(_Baseline):
         return [self.network]
 
     def _dropout_layers(self):
-        drawable = tuple(_DRAWABLE.values())
         return [
-            layer
-            for layer in self.network._flatten_layers()
-            if isinstance(layer, drawable)
+            layer for layer in self.network._flatten_layers() if self._is_drawn(layer)
         ]
 
     def _draw(self, num_samples, seed):
@@ -183,14 +179,16 @@ class MCDropout(_Baseline):
         return seeds, tf.zeros([num_samples])
 
     def _network(self, x, draw, training):
-        if training:
-            return self(x, training=True)
-        masks = {
+        return self(x, training=training)
+
+    def _is_drawn(self, layer):
+        return isinstance(layer, tuple(_DRAWABLE.values()))
+
+    def _values_of(self, draw):
+        return {
             id(layer): tf.where(draw < 0, -1, _folded_seed(draw, index))
             for index, layer in enumerate(self._dropout_layers())
         }
-        with generated_values(masks):
-            return self(x, training=False)
 
     def get_config(self):
         network = keras.saving.serialize_keras_object(self.network)

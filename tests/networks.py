@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 import bhn_tf
+from bhn_tf import layers
 from bhn_tf.layers import WeightNormDense
 
 NUM_FEATURES = 4
@@ -97,6 +98,36 @@ PRIMARIES = {
     "subclassed": subclassed,
     "twice": twice,
 }
+
+
+def every_layer(random):
+    """A network of one input [B, 128] that has each layer with a mode, side by side."""
+    x = keras.Input((128,))
+    shapes = {1: (64, 2), 2: (8, 8, 2), 3: (4, 4, 4, 2)}
+    branches = [layers.WeightNormDense(4, random=random)(x)]
+    equation = {"output_shape": (64, 3), "bias_axes": "c"}
+    branches.append(
+        layers.WeightNormEinsumDense("abd,dc->abc", random=random, **equation)(
+            keras.layers.Reshape(shapes[1])(x)
+        )
+    )
+    for rank, shape in shapes.items():
+        for name in ("", "Transpose"):
+            layer = getattr(layers, f"WeightNormConv{rank}D{name}")
+            image = keras.layers.Reshape(shape)(x)
+            branches.append(layer(3, 2, random=random)(image))
+        if rank < 3:
+            layer = getattr(layers, f"WeightNormDepthwiseConv{rank}D")
+            branches.append(layer(2, random=random)(image))
+    if random in layers.BatchNormalization.GENERATED:
+        # With fixed statistics, as those of a batch differ from replica to replica.
+        normalization = layers.BatchNormalization(random=random, trainable=False)
+        branches.append(normalization(keras.layers.Reshape(shapes[2])(x)))
+    heads = [
+        keras.layers.Dense(NUM_CLASSES)(keras.layers.Flatten()(branch))
+        for branch in branches
+    ]
+    return keras.Model(x, keras.layers.Add()(heads))
 
 
 def plain():

@@ -286,3 +286,27 @@ def test_a_regression():
         assert float(model.likelihood.log_stddev) != before
         lower, upper = model.predict_interval(x, verbose=0)
         assert lower.shape == (12, 1) and (lower < upper).all()
+
+
+def test_dropout_without_monte_carlo_is_that_of_keras():
+    """It drops while it learns, and only scales when it predicts."""
+    x, _ = networks.data(200)
+    network = keras.Sequential(
+        [
+            keras.Input((networks.NUM_FEATURES,)),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(networks.NUM_CLASSES, kernel_initializer="ones"),
+        ]
+    )
+    likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
+    expected = keras.ops.softmax(network.predict(x, verbose=0))
+    deterministic = Deterministic(network, likelihood)
+    centre = MCDropout(network, likelihood)
+    for answers in (
+        deterministic.predict(x, verbose=0),
+        deterministic.predict(x, num_samples=7, verbose=0),
+        centre.predict(x, num_samples=0, verbose=0),
+    ):
+        np.testing.assert_allclose(answers, expected, rtol=1e-5)
+    outputs = [deterministic(x, training=True) for _ in range(2)]
+    assert np.abs(outputs[0] - outputs[1]).max() > 0.1

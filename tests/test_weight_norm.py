@@ -53,3 +53,25 @@ def test_zero_vector_has_the_gradient_of_the_identity():
 def test_sum_of_squares_does_not_overflow_in_half_precision():
     vectors = tf.ones([70_000, 1], "float16")
     np.testing.assert_allclose(inverse_norm(vectors, [0]), [70_000**-0.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 3, 2, 4), (7,)])
+def test_gradient_is_that_of_the_plain_formula(shape):
+    vectors = tf.random.stateless_normal(shape, [1, 2])
+    axes = list(range(len(shape) - 1))
+    weights = tf.random.stateless_normal(shape[-1:], [3, 4])
+
+    def gradients(norm):
+        with tf.GradientTape() as outer:
+            outer.watch(vectors)
+            with tf.GradientTape() as tape:
+                tape.watch(vectors)
+                value = tf.reduce_sum(weights * norm(vectors))
+            first = tape.gradient(value, vectors)
+            total = tf.reduce_sum(first**2)
+        return first, outer.gradient(total, vectors)
+
+    found = gradients(lambda v: inverse_norm(v, axes))
+    plain = gradients(lambda v: tf.reduce_sum(v * v, axis=axes) ** -0.5)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)

@@ -6,6 +6,8 @@ every conditioner returns exactly zero at zero, and almost zero elsewhere, so th
 fresh flow is close to the identity.
 """
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -13,6 +15,8 @@ import tensorflow as tf
 from bhn_tf.weight_norm import inverse_norm
 
 _NORM_SMOOTHING = 1e-6
+# More blocks store less of a mask's zeros, and make more and smaller products.
+_NUM_BLOCKS = 4
 
 
 def soft_bound(values, bound: float) -> tf.Tensor:
@@ -26,11 +30,17 @@ def soft_bound(values, bound: float) -> tf.Tensor:
 class WeightNormConditionerDense(keras.layers.Layer):
     """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
 
+    Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with the
+    rows that its columns see: what is masked is neither stored nor trained, but for
+    the steps of the staircase inside a block.
+
     Args:
         units: Number of outputs.
         scale: Initial value of every r.
         mask: Optional array [inputs, units] of zeros and ones; connections with a
-            zero do not exist. A unit without any connection outputs its bias.
+            zero do not exist. Each unit sees the first inputs up to a number that
+            never falls from one unit to the next. A unit without any connection
+            outputs its bias.
     """
 
     def __init__(self, units: int, scale: float, mask=None, **kwargs):
@@ -41,11 +51,15 @@ class WeightNormConditionerDense(keras.layers.Layer):
         self.mask = None if mask is None else np.asarray(mask, "float32")
 
     def build(self, input_shape):
-        self.direction = self.add_weight(
-            name="direction",
-            shape=(input_shape[-1], self.units),
-            initializer=keras.initializers.RandomNormal(stddev=0.05),
-        )
+        self._blocks = column_blocks(input_shape[-1], self.units, self.mask)
+        self.directions = [
+            self.add_weight(
+                name="direction" if index == 0 else f"direction_{index}",
+                shape=(block.num_rows, block.stop - block.start),
+                initializer=keras.initializers.RandomNormal(stddev=0.05),
+            )
+            for index, block in enumerate(self._blocks)
+        ]
         self.scale = self.add_weight(
             name="scale",
             shape=(self.units,),
@@ -56,11 +70,49 @@ class WeightNormConditionerDense(keras.layers.Layer):
         )
 
     def call(self, inputs):
-        direction = tf.convert_to_tensor(self.direction)
-        if self.mask is not None:
-            direction = direction * self.mask
-        scale = self.scale * inverse_norm(direction, [0], _NORM_SMOOTHING)
-        return tf.tensordot(inputs, direction, axes=1) * scale + self.bias
+        products, factors = [], []
+        for block, direction in zip(self._blocks, self.directions, strict=True):
+            direction = tf.convert_to_tensor(direction)
+            if block.mask is not None:
+                direction = direction * block.mask
+            factors.append(inverse_norm(direction, [0], _NORM_SMOOTHING))
+            seen = inputs[..., : block.num_rows]
+            products.append(tf.tensordot(seen, direction, axes=1))
+        scale = self.scale * tf.concat(factors, axis=0)
+        return tf.concat(products, axis=-1) * scale + self.bias
+
+
+class ColumnBlock(NamedTuple):
+    """Columns `start` to `stop` of a masked matrix: its first `num_rows` rows."""
+
+    start: int
+    stop: int
+    num_rows: int
+    mask: np.ndarray | None
+
+
+def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
+    """Cuts a masked matrix into blocks of columns that share their visible rows.
+
+    Args:
+        num_inputs: Rows of the matrix.
+        units: Columns.
+        mask: Array [num_inputs, units] whose columns begin with more and more ones, or
+            `None` for a full matrix, which is one block.
+
+    Returns:
+        The blocks, in the order of the columns.
+    """
+    if mask is None:
+        return [ColumnBlock(0, units, num_inputs, None)]
+    edges = np.linspace(0, units, min(_NUM_BLOCKS, units) + 1).astype(int)
+    blocks = []
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        columns = mask[:, start:stop]
+        # A unit that sees nothing still has a row, which its mask hides.
+        num_rows = max(int(columns.any(axis=1).sum()), 1)
+        blocks.append(ColumnBlock(start, stop, num_rows, columns[:num_rows]))
+    return blocks
 
 
 class _Conditioner(keras.layers.Layer):
@@ -72,8 +124,8 @@ class _Conditioner(keras.layers.Layer):
         self.max_log_scale = max_log_scale
 
     def _build_network(self, num_inputs, num_outputs, masks):
-        """Creates one dense layer a mask, the last with shift and log-scale side
-        by side, so that both come from one product."""
+        """Creates one dense layer a mask, the last with shift and log-scale of each
+        entry side by side, so that both come from one product."""
         sizes = [*self.hidden_units, 2 * num_outputs]
         # The last layer starts small: noise has little effect at the beginning.
         scales = [1.0] * len(self.hidden_units) + [0.01]
@@ -92,8 +144,19 @@ class _Conditioner(keras.layers.Layer):
         hidden = inputs
         for layer in self.dense_layers[:-1]:
             hidden = tf.nn.relu(layer(hidden))
-        shift, log_scale = tf.split(self.dense_layers[-1](hidden), 2, axis=-1)
+        outputs = self.dense_layers[-1](hidden)
+        pairs = tf.reshape(outputs, [*_leading(outputs), outputs.shape[-1] // 2, 2])
+        shift, log_scale = tf.unstack(pairs, axis=-1)
         return shift, soft_bound(log_scale, self.max_log_scale)
+
+
+def _leading(outputs):
+    """Sizes of all axes but the last."""
+    shape = tf.shape(outputs)
+    return [
+        shape[axis] if size is None else size
+        for axis, size in enumerate(outputs.shape[:-1])
+    ]
 
 
 class CouplingConditioner(_Conditioner):
@@ -132,7 +195,7 @@ class MADE(_Conditioner):
         event_size = input_shape[-1]
         masks = made_masks(event_size, self.hidden_units)
         # Shift and log-scale of an entry have the same rank.
-        masks[-1] = np.concatenate([masks[-1], masks[-1]], axis=1)
+        masks[-1] = np.repeat(masks[-1], 2, axis=1)
         self._build_network(event_size, event_size, masks)
 
 

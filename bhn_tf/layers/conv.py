@@ -6,6 +6,8 @@ from bhn_tf.layers.weight_norm import WeightNorm
 
 
 class _WeightNormConv(WeightNorm):
+    SCALES_KERNEL = True
+
     def _product(self, inputs, kernel):
         return self.convolution_op(inputs, kernel)
 

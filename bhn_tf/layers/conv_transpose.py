@@ -6,6 +6,8 @@ from bhn_tf.layers.weight_norm import WeightNorm
 
 
 class _WeightNormConvTranspose(WeightNorm):
+    SCALES_KERNEL = True
+
     def _norm_axes(self):
         # The kernel is [..., outputs, inputs].
         rank = len(self.direction.shape)

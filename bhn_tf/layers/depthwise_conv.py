@@ -6,6 +6,8 @@ from bhn_tf.layers.weight_norm import WeightNorm
 
 
 class _WeightNormDepthwiseConv(WeightNorm):
+    SCALES_KERNEL = True
+
     def _norm_axes(self):
         # The kernel is [..., inputs, multiplier]: an output for each pair.
         return list(range(len(self.direction.shape) - 2))

@@ -5,12 +5,26 @@ and Training"). g multiplies a whole output, so a layer computes `x · v` once a
 scales the result: a draw for each row costs no more than one draw for all.
 """
 
+from typing import NamedTuple
+
 import keras
 import tensorflow as tf
 
-from bhn_tf.layers.generated import current_value
+from bhn_tf.layers.generated import current_value, generated_value
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.weight_norm import inverse_norm
+
+
+class SharedByDraws(NamedTuple):
+    """What all draws of a layer's scales have in common.
+
+    Attributes:
+        inverse_norm: 1 / ‖v‖ of each output; `None` where kernels are generated.
+        product: The product of inputs and direction, where all draws share the inputs.
+    """
+
+    inverse_norm: tf.Tensor | None
+    product: tf.Tensor | None
 
 
 class WeightNorm(RandomLayer):
@@ -96,27 +110,68 @@ class WeightNorm(RandomLayer):
         raise NotImplementedError
 
     def call(self, inputs):
+        shared = generated_value(self) or self.shared_by_draws()
+        scale = None if self.scale is None else current_value(self.scale)
+        outputs = shared.product
+        if outputs is None and self._scales_kernel(scale):
+            factor = tf.cast(scale, shared.inverse_norm.dtype) * shared.inverse_norm
+            outputs, scale = self._checked_product(inputs, factor), None
+        elif outputs is None:
+            outputs = self._unscaled_product(inputs, shared.inverse_norm)
+        if scale is not None:
+            if self._normalizes_outputs:
+                scale = tf.cast(scale, shared.inverse_norm.dtype) * shared.inverse_norm
+            outputs *= self._over_outputs(scale, self.scale, outputs)
+        if self.bias is not None:
+            outputs += self._over_outputs(current_value(self.bias), self.bias, outputs)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def shared_by_draws(self, inputs=None) -> "SharedByDraws":
+        """What the layer needs not compute again for every draw of its scales.
+
+        Args:
+            inputs: Inputs that are the same for all draws; `None` where they differ.
+
+        Returns:
+            A value to give the layer in a scope of generated values.
+        """
+        if self.scale is None:
+            return SharedByDraws(None, None)
+        factor = inverse_norm(self.direction, self._norm_axes())
+        product = None if inputs is None else self._unscaled_product(inputs, factor)
+        return SharedByDraws(factor, product)
+
+    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
+    #: weights than outputs.
+    SCALES_KERNEL = False
+
+    def _scales_kernel(self, scale) -> bool:
+        is_per_row = scale is not None and len(scale.shape) > len(self.scale.shape)
+        return self.SCALES_KERNEL and scale is not None and not is_per_row
+
+    @property
+    def _normalizes_outputs(self) -> bool:
+        # Half precision holds v/‖v‖, but not every 1/‖v‖.
+        return self.compute_dtype in ("float32", "float64")
+
+    def _unscaled_product(self, inputs, factor):
+        """The product that is to be scaled: by v, or by v/‖v‖ in half precision."""
+        return self._checked_product(
+            inputs, None if self._normalizes_outputs else factor
+        )
+
+    def _checked_product(self, inputs, factor):
+        """The product by the kernel, of which each output is multiplied by a factor."""
         if not inputs.dtype.is_floating:
             raise TypeError(
                 f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
                 "images to [0, 1] and cast them first: "
                 "`x = x.astype('float32') / 255`."
             )
-        kernel, scale = current_value(self.direction), None
-        if self.scale is not None:
-            factor = inverse_norm(kernel, self._norm_axes())
-            scale = tf.cast(current_value(self.scale), factor.dtype)
-            if self.compute_dtype == factor.dtype:
-                scale *= factor
-            else:
-                # Half precision holds v/‖v‖, but not every 1/‖v‖.
-                kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
-        outputs = self._product(inputs, tf.cast(kernel, self.compute_dtype))
-        if scale is not None:
-            outputs *= self._over_outputs(scale, self.scale, outputs)
-        if self.bias is not None:
-            outputs += self._over_outputs(current_value(self.bias), self.bias, outputs)
-        return outputs if self.activation is None else self.activation(outputs)
+        kernel = current_value(self.direction)
+        if factor is not None:
+            kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
+        return self._product(inputs, tf.cast(kernel, self.compute_dtype))
 
     def _over_kernel(self, values):
         """Shapes one value for each output to multiply the kernel."""

@@ -190,6 +190,12 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
     def _network(self, x, draw, training):
         return self(x, scales=draw, training=training)
 
+    def _is_drawn(self, layer):
+        return getattr(layer, "num_random", 0) > 0
+
+    def _values_of(self, draw):
+        return self._slices(draw)
+
     def _draw(self, num_samples, seed):
         self._require_built()
         if not self.num_random:

@@ -1,9 +1,15 @@
 """Prediction: averages, samples and scores over draws of the network."""
 
+import math
+
 import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
+from bhn_tf.models.num_examples import num_rows
+
+# Numbers in the samples of one batch; 16 MB, of which the scores make several copies.
+_MOST_SAMPLES = 2**22
 
 
 class Prediction:
@@ -219,11 +225,25 @@ class Prediction:
         with self._answering(answer, x, num_samples, seed):
             return super().predict(
                 x,
-                batch_size=batch_size,
+                batch_size=self._rows_at_a_time(x, batch_size),
                 verbose=verbose,
                 steps=steps,
                 callbacks=callbacks,
             )
+
+    def _rows_at_a_time(self, x, batch_size):
+        """Keeps the samples of a batch of arrays, [B, S, C], within bounds.
+
+        An answer does not depend on the batch size, only the memory does.
+        """
+        if num_rows(x) is None:
+            return batch_size
+        largest = max(
+            math.prod(size or 1 for size in spec.shape[1:])
+            for spec in keras.tree.flatten(self._raw_spec)
+        )
+        samples_of_row = largest * int(tf.shape(self._draws)[0])
+        return max(min(batch_size or 32, _MOST_SAMPLES // samples_of_row), 1)
 
     def make_predict_function(self, force=False):
         super().make_predict_function(force)

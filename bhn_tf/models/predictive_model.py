@@ -28,6 +28,7 @@ from bhn_tf.models.outputs import (
 )
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.serving import Serving
+from bhn_tf.models.shared_prefix import network_of_draws
 from bhn_tf.models.trackers import mean_tracker
 from bhn_tf.models.training import Training
 
@@ -72,11 +73,26 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
         """Raw outputs of the network that one draw describes, [B, ...]."""
         raise NotImplementedError
 
+    def _is_drawn(self, layer) -> bool:
+        """Whether a layer differs from draw to draw."""
+        return False
+
+    def _values_of(self, draw) -> dict:
+        """What a draw gives the layers; see `layers.generated`."""
+        return {}
+
     def _networks(self) -> list[keras.Model]:
         """The networks inside, with outputs of the same kind."""
         raise NotImplementedError
 
     # -- draws ----------------------------------------------------------------------
+
+    def _network_of_draws(self, x, training):
+        """Maps a draw to the raw outputs for `x`, [B, ...]."""
+        if training:
+            return lambda draw: self._network(x, draw, training)
+        (network,) = self._networks()
+        return network_of_draws(network, x, self._is_drawn, self._values_of)
 
     def _over_draws(self, function, x, draws, training, structure):
         """Stacks what `function` makes of the raw outputs of every draw.
@@ -91,9 +107,10 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
             The results, each with a leading axis of S.
         """
 
+        raw_outputs = self._network_of_draws(x, training)
+
         def of_one(draw):
-            raw = self._network(x, draw, training)
-            return function(raw, self._networks()[0].losses)
+            return function(raw_outputs(draw), self._networks()[0].losses)
 
         if draws.shape[0] == 1:
             return keras.tree.map_structure(lambda t: t[None], of_one(draws[0]))

@@ -1,9 +1,10 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bhn_tf.flows import MADE, CouplingConditioner, made_masks
-from bhn_tf.flows.conditioners import soft_bound
+from bhn_tf.flows.conditioners import WeightNormConditionerDense, soft_bound
 from tests.flows.weights import randomize
 
 HIDDEN = [(), (8,), (8, 5), (1,), (3, 200)]
@@ -117,7 +118,7 @@ def test_jacobian_of_made_is_strictly_lower_triangular(size, hidden_units):
 def test_a_single_input_still_learns_its_weights():
     conditioner = coupling(1, (8,))
     randomize(conditioner, 0.1)
-    direction = conditioner.dense_layers[0].direction
+    (direction,) = conditioner.dense_layers[0].directions
     with tf.GradientTape() as tape:
         shift, log_scale = conditioner(tf.random.stateless_normal([16, 1], [1, 2]))
         loss = tf.reduce_mean(shift + log_scale)
@@ -131,3 +132,29 @@ def test_shift_and_log_scale_differ():
     shift, log_scale = conditioner(tf.random.stateless_normal([4, 5], [1, 2]))
     assert shift.shape == log_scale.shape == (4, 6)
     assert np.abs(shift - log_scale).min() > 1e-3
+
+
+@pytest.mark.parametrize("units", [150, 37])
+def test_a_masked_layer_in_blocks_equals_the_masked_matrix(units):
+    num_inputs = 400
+    mask = made_masks(num_inputs, [units])[0]
+    layer = WeightNormConditionerDense(units, 0.5, mask)
+    layer.build((None, num_inputs))
+    randomize(layer, 0.3)
+    assert len(layer.directions) > 1
+    stored = sum(int(np.prod(block.shape)) for block in layer.directions)
+    assert stored < 0.7 * mask.size
+    direction = np.zeros_like(mask)
+    for block, stripe in zip(
+        layer.directions,
+        np.split(np.arange(units), np.linspace(0, units, 5).astype(int)[1:-1]),
+        strict=True,
+    ):
+        values = keras.ops.convert_to_numpy(block)
+        direction[: len(values), stripe] = values
+    direction *= mask
+    inputs = tf.random.stateless_normal([8, num_inputs], [1, 2])
+    norm = np.sqrt((direction**2).sum(axis=0) + 1e-6)
+    expected = inputs @ (direction * keras.ops.convert_to_numpy(layer.scale) / norm)
+    expected += keras.ops.convert_to_numpy(layer.bias)
+    np.testing.assert_allclose(layer(inputs), expected, rtol=1e-4, atol=1e-5)

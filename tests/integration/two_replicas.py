@@ -161,6 +161,34 @@ def identity_holds():
 
 
 @check
+def every_layer_and_mode_steps_as_on_one_device():
+    """With next to no noise, which would differ from replica to replica."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(13, 128)).astype("float32")
+    y = random.integers(0, networks.NUM_CLASSES, 13)
+
+    def results(strategy, mode):
+        with strategy.scope():
+            keras.utils.set_random_seed(1)
+            hypernet = bhn_tf.hypernets.MeanField(initial_stddev=1e-7)
+            model = networks.bayesian(networks.every_layer(mode), hypernet)
+            model.compile(keras.optimizers.SGD(0.01), jit_compile=False)
+        arguments = {"batch_size": 5, "shuffle": False, "verbose": 0}
+        logs = model.fit(x, y, **arguments).history
+        weights = enumerate(networks.weights_of(model.primary))
+        return {
+            "nll": logs["nll"],
+            "mean": keras.ops.convert_to_numpy(model.hypernet.center())
+            if model.num_random
+            else 0.0,
+            **{f"weight {i}": value for i, value in weights},
+        }
+
+    for mode in bhn_tf.layers.WeightNormDense.GENERATED:
+        assert_same(results(two_replicas(), mode), results(one_device(), mode))
+
+
+@check
 def replicas_stay_equal():
     """And one seed reproduces a run."""
     strategy = two_replicas()

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.models import prediction
 from tests import networks
 
 CALLS = ["predict", "predict_samples", "predict_uncertainty"]
@@ -216,3 +217,21 @@ def test_built_by_whatever_comes_first(how):
     names = [variable.path for variable in model.trainable_variables]
     assert len(set(names)) == len(names) == 4
     model.fit(x, y, verbose=0)
+
+
+def test_many_draws_of_many_rows_are_predicted_a_few_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr(prediction, "_MOST_SAMPLES", 10 * networks.NUM_CLASSES * 3)
+    model, (x, _) = networks.bayesian(), networks.data(20)
+    rows = []
+
+    class Watched(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            rows.append(len(logs["outputs"]))
+
+    found = model.predict(
+        x, batch_size=20, num_samples=10, seed=1, verbose=0, callbacks=[Watched()]
+    )
+    assert max(rows) == 3
+    monkeypatch.undo()
+    expected = model.predict(x, batch_size=20, num_samples=10, seed=1, verbose=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,110 @@
+"""What has to be measured in a process of its own: starting up, and memory."""
+
+import os
+import statistics
+import subprocess
+import sys
+
+from benchmarks.rows import Row
+
+_IMPORTS = """
+import time
+import tensorflow, tensorflow_probability
+start = time.perf_counter()
+import bhn_tf
+print(time.perf_counter() - start)
+"""
+
+_FIRST_STEP = """
+import time
+import numpy as np
+import keras
+import bhn_tf
+from benchmarks import networks
+x, y = networks.data(networks.PERCEPTRON, networks.BATCH_SIZE)
+start = time.perf_counter()
+primary = networks.stack(
+    networks.PERCEPTRON, keras, bhn_tf.layers.WeightNormDense, None
+)
+model = bhn_tf.BayesianHypernet(primary, "iaf")
+model.compile("adam")
+model.fit(x, y, batch_size=networks.BATCH_SIZE, verbose=0)
+print(time.perf_counter() - start)
+"""
+
+# A peak is read from the kernel: `ru_maxrss` is that of the largest moment.
+_PREDICT = """
+import resource
+import numpy as np
+import keras
+import bhn_tf
+x = np.zeros((10_000, 784), "float32")
+def network(dense):
+    return keras.Sequential([
+        keras.Input((784,)), dense(100, activation="relu"), dense(10)])
+if {num_samples}:
+    model = bhn_tf.BayesianHypernet(network(bhn_tf.layers.WeightNormDense))
+    model.{call}(x, batch_size={batch_size}, num_samples={num_samples}, verbose=0)
+else:
+    network(keras.layers.Dense).predict(x, batch_size={batch_size}, verbose=0)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def startup(repeats: int) -> list[Row]:
+    """Import, and construction to the end of the first step."""
+    rows = []
+    for work, source, bound in (
+        ("`import bhn_tf` after TensorFlow and TFP", _IMPORTS, 0.5),
+        ("construction to the end of the first step, IAF-8 MLP", _FIRST_STEP, 10.0),
+    ):
+        seconds = [_number_from(source) for _ in range(repeats)]
+        spread = (max(seconds) - min(seconds)) / 2
+        rows.append(
+            Row(
+                work,
+                "",
+                statistics.median(seconds),
+                bound,
+                unit="s",
+                spread=spread,
+                detail={"repeats": repeats},
+            )
+        )
+    return rows
+
+
+def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
+    """Peak memory of predictions of 10,000 rows, above that of plain `predict`."""
+    plain = _number_from(_PREDICT.format(num_samples=0, call="", batch_size=batch_size))
+    rows = []
+    for call in ("predict", "predict_uncertainty"):
+        for num_samples in draws:
+            source = _PREDICT.format(
+                num_samples=num_samples, call=call, batch_size=batch_size
+            )
+            rows.append(
+                Row(
+                    f"peak memory of `{call}`, 10,000 rows, S = {num_samples:,}",
+                    "plain `predict`",
+                    _number_from(source) - plain,
+                    500.0,
+                    unit="MB more",
+                    detail={"plain": plain},
+                )
+            )
+    return rows
+
+
+def _number_from(source: str) -> float:
+    """Runs a program and returns the number that it prints last."""
+    result = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        check=False,
+    )
+    if result.returncode:
+        raise RuntimeError(f"A measured program failed:\n{result.stderr}")
+    return float(result.stdout.split()[-1])

@@ -1,0 +1,70 @@
+"""A row of the table: a measurement, its bound and its floor."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Row(NamedTuple):
+    """One line of the results.
+
+    Attributes:
+        work: What is measured.
+        against: Compared with what; empty for an absolute measurement.
+        measured: The ratio, or the number in `unit`.
+        bound: What it should stay below.
+        floor: What no implementation could undercut, where that is known.
+        unit: "x" for a ratio.
+        spread: Half the distance of the quartiles over the repeats.
+        detail: Milliseconds and circumstances, for the JSON file.
+    """
+
+    work: str
+    against: str
+    measured: float
+    bound: float
+    floor: float | None = None
+    unit: str = "x"
+    spread: float = 0.0
+    detail: dict = {}
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the measurement is within its bound."""
+        return self.measured <= self.bound
+
+
+def of_seconds(
+    work: str, against: str, bound: float, floor: float | None, seconds, names
+) -> Row:
+    """A row from times taken in turns: `names` are the two functions compared."""
+    name, other = names
+    ratios = np.divide(seconds[name], seconds[other])
+    low, high = np.percentile(ratios, [25, 75])
+    detail = {key: float(np.median(seconds[key]) * 1e3) for key in names}
+    return Row(
+        work,
+        against,
+        float(np.median(ratios)),
+        bound,
+        floor,
+        spread=float((high - low) / 2),
+        detail={"milliseconds": detail, "repeats": len(ratios)},
+    )
+
+
+def as_table(rows: list[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = [
+        "| work | measured against | measured | at most | floor | met |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        floor = "" if row.floor is None else f"{row.floor:.2f}"
+        unit = " ×" if row.unit == "x" else f" {row.unit}"
+        met = "yes" if row.is_met else "no"
+        lines.append(
+            f"| {row.work} | {row.against} | {row.measured:.2f} ± {row.spread:.2f}"
+            f"{unit} | {row.bound:g}{unit} | {floor} | {met} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""Measures everything and writes the results: `python -m benchmarks.run`.
+
+Prints the table, writes `results.json` and `table.md` and draws `growth.png`. Parts can
+be run alone; what an earlier run of the same folder has measured is kept.
+"""
+
+import json
+from pathlib import Path
+
+from absl import app, flags
+
+from benchmarks import growth, machine, networks, predictions, processes, training_steps
+from benchmarks.rows import Row, as_table
+from bhn_tf.files import written_atomically
+
+_PARTS = ("mlp_steps", "cnn_steps", "mlp_predict", "cnn_predict", "startup", "memory")
+
+
+def _define_flags():
+    flags.DEFINE_list("parts", [*_PARTS, "growth"], "What to measure.")
+    flags.DEFINE_string("output_dir", "benchmarks/results", "Folder of results.")
+    flags.DEFINE_integer("repeats", 7, "Measurements of each.", lower_bound=1)
+    flags.DEFINE_enum(
+        "scale", "full", ["smoke", "full"], "'smoke' only shows that all parts work."
+    )
+
+
+def measure(part: str, repeats: int, is_smoke: bool, rates: dict) -> list[Row]:
+    """Measures one part of the table."""
+    perceptron, convolutional = networks.PERCEPTRON, networks.CONVOLUTIONAL
+    measurements = {
+        "mlp_steps": lambda: training_steps.measure(
+            perceptron, rates, repeats, calls=1 if is_smoke else 20
+        ),
+        "cnn_steps": lambda: training_steps.measure(
+            convolutional, rates, repeats, calls=1
+        ),
+        "mlp_predict": lambda: predictions.measure(
+            perceptron, *((200, 100, 2) if is_smoke else (10_000, 500, 100)), repeats
+        ),
+        "cnn_predict": lambda: predictions.measure(
+            convolutional, *((20, 10, 2) if is_smoke else (200, 100, 100)), repeats
+        ),
+        "startup": lambda: processes.startup(repeats),
+        "memory": lambda: processes.memory((1, 2) if is_smoke else (1, 100, 10_000)),
+    }
+    return measurements[part]()
+
+
+def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
+    """Measures the named parts and writes all results that the folder has."""
+    folder = Path(output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "results.json"
+    results = json.loads(path.read_text()) if path.exists() else {"parts": {}}
+    results["machine"] = machine.description()
+    results["rates"] = machine.rates(repeats)
+    for part in parts:
+        print(f"Measuring {part} ...", flush=True)
+        if part == "growth":
+            results["growth"] = growth.measure(repeats, is_smoke)
+            growth.draw(results["growth"], folder / "growth.png")
+        else:
+            rows = measure(part, repeats, is_smoke, results["rates"])
+            results["parts"][part] = [row._asdict() for row in rows]
+            print(as_table(rows), flush=True)
+        # What is measured is kept, also where a later part fails.
+        with written_atomically(path) as temporary:
+            temporary.write_text(json.dumps(results, indent=2) + "\n")
+    rows = [Row(**row) for part in _PARTS for row in results["parts"].get(part, [])]
+    with written_atomically(folder / "table.md") as temporary:
+        temporary.write_text(as_table(rows) + "\n")
+    return results
+
+
+def main(arguments):
+    """Runs what the flags say."""
+    if len(arguments) > 1:
+        raise app.UsageError(f"Unexpected argument {arguments[1]!r}.")
+    unknown = set(flags.FLAGS.parts) - {*_PARTS, "growth"}
+    if unknown:
+        raise app.UsageError(f"--parts: {sorted(unknown)} are none of {_PARTS}.")
+    run(
+        flags.FLAGS.parts,
+        flags.FLAGS.output_dir,
+        flags.FLAGS.repeats,
+        flags.FLAGS.scale == "smoke",
+    )
+    print((Path(flags.FLAGS.output_dir) / "table.md").read_text())
+
+
+if __name__ == "__main__":
+    _define_flags()
+    app.run(main)

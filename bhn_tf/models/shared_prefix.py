@@ -1,0 +1,135 @@
+"""What all draws of a network have in common, computed once.
+
+S draws of a network differ in what a hypernet generates. Everything before the first
+generated value is the same for all of them; so are the norms of all directions, and
+the product of inputs and direction of the first weight-normalised layers, since g only
+scales it: of two equal hidden layers, S draws pay for one.
+"""
+
+import math
+from collections.abc import Callable
+
+import keras
+
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.layers.weight_norm import WeightNorm
+from bhn_tf.models.copying import is_graph
+
+# Of fewer inputs, a product costs less than scaling what has been computed.
+_FEWEST_INPUTS_OF_SHARED_PRODUCT = 128
+
+
+def network_of_draws(
+    network, inputs, is_drawn: Callable[[keras.Layer], bool], values_of: Callable
+) -> Callable:
+    """Prepares many evaluations of a network outside of training.
+
+    Args:
+        network: A built Keras model. Of one that is neither Sequential nor functional,
+            the draws share the norms alone.
+        inputs: Inputs of the network, rows first.
+        is_drawn: Whether a layer differs from draw to draw.
+        values_of: Maps a draw to generated values; see `layers.generated`.
+
+    Returns:
+        A function of a draw that returns the raw outputs, [B, ...].
+
+    Example:
+    ```python
+    raw_outputs = network_of_draws(network, x, is_drawn, values_of)
+    raws = tf.map_fn(raw_outputs, draws)
+    ```
+    """
+    shared = {
+        id(layer): layer.shared_by_draws()
+        for layer in network._flatten_layers()
+        if isinstance(layer, WeightNorm)
+    }
+    if is_graph(network):
+        prefix = _Prefix(network, is_drawn)
+        tensors, products = prefix.start(inputs)
+        shared.update(products)
+        evaluate = lambda: prefix.finish(tensors)  # noqa: E731
+    else:
+        evaluate = lambda: network(inputs, training=False)  # noqa: E731
+
+    def raw_outputs(draw):
+        with generated_values({**shared, **values_of(draw)}):
+            return evaluate()
+
+    return raw_outputs
+
+
+class _Prefix:
+    """A functional or Sequential network, cut where draws begin to differ."""
+
+    def __init__(self, network, is_drawn):
+        is_sequential = isinstance(network, keras.Sequential)
+        self._graph = network._functional if is_sequential else network
+        self._shared_nodes, self._drawn_nodes, self._first_nodes = [], [], []
+        varying = set()
+        for node in _nodes_in_order(self._graph):
+            inputs_vary = any(id(tensor) in varying for tensor in node.input_tensors)
+            if not (inputs_vary or _contains(node.operation, is_drawn)):
+                self._shared_nodes.append(node)
+                continue
+            self._drawn_nodes.append(node)
+            varying.update(id(tensor) for tensor in node.outputs)
+            if not inputs_vary and _has_shared_product(node):
+                self._first_nodes.append(node)
+
+    def start(self, inputs):
+        """Returns the tensors that draws share, and what the first layers share."""
+        standardized = keras.tree.flatten(self._graph._standardize_inputs(inputs))
+        symbolic = [id(tensor) for tensor in self._graph.inputs]
+        tensors = dict(zip(symbolic, standardized, strict=True))
+        _run(self._shared_nodes, tensors)
+        products = {}
+        for node in self._first_nodes:
+            (tensor,), _ = node.arguments.fill_in(tensors)
+            layer = node.operation
+            tensor = keras.ops.cast(tensor, layer.compute_dtype)
+            products[id(layer)] = layer.shared_by_draws(tensor)
+        return tensors, products
+
+    def finish(self, tensors):
+        """Returns the raw outputs under the generated values that are in scope."""
+        tensors = dict(tensors)
+        _run(self._drawn_nodes, tensors)
+        outputs = [tensors[id(symbolic)] for symbolic in self._graph.outputs]
+        return keras.tree.pack_sequence_as(self._graph._outputs_struct, outputs)
+
+
+def _nodes_in_order(graph):
+    """The calls of a graph's layers, each after those it depends on."""
+    for depth in sorted(graph._nodes_by_depth, reverse=True):
+        for node in graph._nodes_by_depth[depth]:
+            if node.operation is not None and not node.is_input:
+                yield node
+
+
+def _contains(operation, is_drawn) -> bool:
+    if not isinstance(operation, keras.layers.Layer):
+        return False
+    return any(is_drawn(layer) for layer in operation._flatten_layers())
+
+
+def _has_shared_product(node) -> bool:
+    layer = node.operation
+    if not isinstance(layer, WeightNorm) or layer.scale is None:
+        return False
+    num_inputs = math.prod(layer.direction.shape) // math.prod(layer.scale.shape)
+    # Of a layer that is used several times, one product would stand for all.
+    is_used_once = len(layer._inbound_nodes) == 1
+    return is_used_once and num_inputs >= _FEWEST_INPUTS_OF_SHARED_PRODUCT
+
+
+def _run(nodes, tensors) -> None:
+    """Evaluates calls in order, as the network would outside of training."""
+    for node in nodes:
+        args, kwargs = node.arguments.fill_in(tensors)
+        if getattr(node.operation, "_call_has_training_arg", False):
+            kwargs["training"] = False
+        outputs = keras.tree.flatten(node.operation(*args, **kwargs))
+        for symbolic, tensor in zip(node.outputs, outputs, strict=True):
+            tensors[id(symbolic)] = tensor
