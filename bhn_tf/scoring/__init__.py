@@ -1,0 +1,19 @@
+"""Scores of files larger than memory, from a SavedModel alone.
+
+A source (an array file, a record file, images) is read batch by batch, the SavedModel
+answers each batch, and the answers become columns of one output part after another.
+
+Example:
+```python
+from bhn_tf import scoring
+
+scoring.score_files("saved_models/digits", ["digits-*.npy"], "scores.parquet")
+```
+"""
+
+from bhn_tf.scoring.columns import as_columns
+from bhn_tf.scoring.files import Summary, score_files
+from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.scoring.served_model import ServedModel
+
+__all__ = ["ScoringProblem", "ServedModel", "Summary", "as_columns", "score_files"]

@@ -1,0 +1,154 @@
+"""Files in, parts of scores out."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bhn_tf.arguments import check_count
+from bhn_tf.scoring.columns import as_columns
+from bhn_tf.scoring.parts import Parts, identity
+from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.scoring.rows import Batch
+from bhn_tf.scoring.served_model import ServedModel
+from bhn_tf.scoring.sources import open_sources
+from bhn_tf.scoring.tables import format_of
+
+
+@dataclasses.dataclass
+class Summary:
+    """What a run has done.
+
+    Attributes:
+        num_rows: Rows that were scored by this run.
+        num_parts: Parts that it wrote.
+        num_kept: Parts that an earlier, killed run had written.
+        unreadable: Ids of images without scores, among the rows of this run.
+    """
+
+    num_rows: int = 0
+    num_parts: int = 0
+    num_kept: int = 0
+    unreadable: list[str] = dataclasses.field(default_factory=list)
+
+
+def score_files(
+    saved_model,
+    inputs: Sequence[str],
+    output,
+    *,
+    format: str = "",
+    batch_size: int = 256,
+    rows_per_part: int = 8192,
+    overwrite: bool = False,
+    on_progress: Callable[[int, int | None], None] | None = None,
+) -> Summary:
+    """Writes the mean and every score of each row of files that may exceed memory.
+
+    `serving_default` is asked batch by batch; the rows of a batch share their draws,
+    unless the model was exported with `ensemble=True`, when all rows do. Each part has
+    the columns `id`, `mean_0`, `mean_1`, ... and one for each score. After a kill the
+    same call goes on with the first part that is missing; a finished run is left as it
+    is.
+
+    Args:
+        saved_model: A SavedModel, or a folder of versions of it.
+        inputs: Files, patterns and folders of images; see `record_files.RecordFile`
+            for what a TFRecord may hold.
+        output: Folder of the parts, which `pandas.read_parquet(output)` reads at once.
+        format: `"parquet"`, `"csv"`, or empty, which goes by the ending of `output`.
+        batch_size: Rows of one call of the model.
+        rows_per_part: Rows of one part, a multiple of `batch_size`; what a kill costs
+            at most.
+        overwrite: Whether what another run wrote there is deleted.
+        on_progress: Called after each batch with the number of rows scored by this run
+            and the number it has to score, `None` where TFRecords do not tell.
+
+    Returns:
+        A `Summary`.
+
+    Raises:
+        ScoringProblem: If input, output and model do not fit, before anything is
+            written; or if a record later in a file cannot be read.
+        FileNotFoundError: If there is no SavedModel.
+        ImportError: If Parquet is asked for and PyArrow is not installed.
+
+    Example:
+    ```python
+    summary = score_files("saved_models/digits", ["digits-*.npy"], "scores.parquet")
+    table = pandas.read_parquet("scores.parquet")
+    table.nlargest(10, "mutual_information")
+    ```
+    """
+    check_count("batch_size", batch_size, minimum=1)
+    check_count("rows_per_part", rows_per_part, minimum=1)
+    if rows_per_part % batch_size:
+        raise ScoringProblem(
+            f"A part of {rows_per_part} rows is no whole number of batches of "
+            f"{batch_size}."
+        )
+    output = Path(output)
+    format = format_of(output, format)
+    sources = open_sources(inputs)
+    model = ServedModel(saved_model)
+    for source in sources:
+        source.check(model.input_specs)
+    run = identity(
+        model,
+        sources,
+        format=format,
+        batch_size=batch_size,
+        rows_per_part=rows_per_part,
+    )
+    parts = Parts(output, format, run, overwrite)
+    kept = [parts.first_missing(index) for index in range(len(sources))]
+    summary = Summary(num_kept=sum(kept))
+    if parts.are_complete:
+        return summary
+    total = _rows_left(sources, [chunk * rows_per_part for chunk in kept])
+    for index, source in enumerate(sources):
+        start = kept[index] * rows_per_part
+        batches = source.batches(model.input_specs, start, batch_size)
+        chunks = _in_groups(batches, rows_per_part // batch_size)
+        for chunk, group in enumerate(chunks, start=kept[index]):
+            scored = []
+            for batch in group:
+                scored.append(_score(model, batch))
+                summary.num_rows += len(batch.ids)
+                summary.unreadable += [batch.ids[row] for row in batch.unreadable]
+                if on_progress is not None:
+                    on_progress(summary.num_rows, total)
+            parts.write(index, chunk, _joined(scored))
+            summary.num_parts += 1
+    parts.finish()
+    return summary
+
+
+def _rows_left(sources, starts) -> int | None:
+    if any(source.num_rows is None for source in sources):
+        return None
+    pairs = zip(sources, starts, strict=True)
+    return sum(max(source.num_rows - start, 0) for source, start in pairs)
+
+
+def _in_groups(batches: Iterator[Batch], size: int) -> Iterator[Iterator[Batch]]:
+    """Yields the batches of one part after another; none is held."""
+    for first in batches:
+        rest = itertools.islice(batches, size - 1)
+        yield itertools.chain([first], rest)
+
+
+def _score(model, batch: Batch) -> dict[str, np.ndarray]:
+    columns = as_columns(model(batch.inputs))
+    for row in batch.unreadable:
+        for values in columns.values():
+            values[row] = np.nan
+    return {"id": np.array(batch.ids, dtype=object), **columns}
+
+
+def _joined(tables) -> dict[str, np.ndarray]:
+    return {
+        name: np.concatenate([table[name] for table in tables]) for name in tables[0]
+    }

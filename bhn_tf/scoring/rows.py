@@ -1,0 +1,107 @@
+"""Rows as a model takes them, or a sentence that says why they are none."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.scoring.problems import ScoringProblem
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of a source.
+
+    Attributes:
+        ids: What each row is called in the output.
+        inputs: Arrays by name of the model's input, rows first.
+        unreadable: Positions of rows that hold no data; their scores become NaN.
+    """
+
+    ids: list[str]
+    inputs: dict[str, np.ndarray]
+    unreadable: tuple[int, ...] = ()
+
+
+def only_input(specs: dict, name: str, kind: str) -> tuple[str, tf.TensorSpec]:
+    """Returns name and spec of the single input that a kind of file can feed.
+
+    Args:
+        specs: What the model takes; see `ServedModel.input_specs`.
+        name: Name of the file, for the message.
+        kind: What the file is, for the message.
+
+    Raises:
+        ScoringProblem: If the model has several inputs.
+    """
+    if len(specs) > 1:
+        raise ScoringProblem(
+            f"{name}: {kind} has one array a row, and the model has the inputs "
+            f"{sorted(specs)}. Write TFRecord files of tf.train.Example with a "
+            "feature for each."
+        )
+    return next(iter(specs.items()))
+
+
+def check_rows(shape, dtype, spec: tf.TensorSpec, where: str) -> None:
+    """Refuses rows of another shape or kind of number than the model was trained on.
+
+    Floats of every width pass for each other, and integers do. An integer is never
+    taken for a float: 0 ... 255 and 0 ... 1 are the same picture, but not the same
+    input.
+
+    Args:
+        shape: Shape of one row.
+        dtype: Its dtype, of NumPy or TensorFlow.
+        spec: What the model takes, rows first.
+        where: Name of the file or the rows, for the message.
+
+    Raises:
+        ScoringProblem: If they do not fit.
+    """
+    wanted = spec.shape[1:]
+    if not wanted.is_compatible_with(shape):
+        raise ScoringProblem(
+            f"{where}: a row has the shape {tuple(shape)}, and the model takes "
+            f"{tuple(wanted)} as {spec.name!r}."
+        )
+    if _kind(dtype) != _kind(spec.dtype):
+        raise ScoringProblem(
+            f"{where}: values are {tf.as_dtype(dtype).name}, and the model was trained "
+            f"on {spec.dtype.name} as {spec.name!r}. Convert them as for training."
+        )
+
+
+def as_rows(values: np.ndarray, spec: tf.TensorSpec, where: str) -> np.ndarray:
+    """Returns values [rows, ...] in the dtype that the model takes.
+
+    Args:
+        values: Rows of the right or another shape and dtype.
+        spec: What the model takes, rows first.
+        where: Name of the file or the rows, for the message.
+
+    Raises:
+        ScoringProblem: If shape or kind do not fit, or an integer is too large.
+
+    Example:
+        >>> spec = tf.TensorSpec([None, 2], tf.float32, name="inputs")
+        >>> as_rows(np.zeros([3, 2]), spec, "x.npy").dtype
+        dtype('float32')
+    """
+    values = np.asarray(values)
+    check_rows(values.shape[1:], values.dtype, spec, where)
+    if spec.dtype.is_integer and values.size:
+        smallest, largest = values.min(), values.max()
+        if smallest < spec.dtype.min or largest > spec.dtype.max:
+            raise ScoringProblem(
+                f"{where}: values go from {smallest} to {largest}, which "
+                f"{spec.dtype.name}, the dtype of {spec.name!r}, cannot hold."
+            )
+    return values.astype(spec.dtype.as_numpy_dtype, copy=False)
+
+
+def _kind(dtype) -> str:
+    dtype = tf.as_dtype(dtype)
+    if dtype.is_floating:
+        return "float"
+    return "integer" if dtype.is_integer else dtype.name

@@ -1,0 +1,74 @@
+"""A SavedModel as a function of arrays."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.serving.versions import latest_version
+
+
+class ServedModel:
+    """One version of a SavedModel; no Keras model is needed.
+
+    Args:
+        folder: A SavedModel, or a folder of versions of it, of which the newest is
+            taken.
+
+    Attributes:
+        path: The version that was loaded.
+        input_specs: `tf.TensorSpec` of each input of `serving_default` by name, rows
+            first.
+
+    Raises:
+        FileNotFoundError: If there is no SavedModel.
+        ScoringProblem: If it has no `serving_default` of named inputs.
+
+    Example:
+    ```python
+    model = ServedModel("saved_models/digits")
+    answers = model({"inputs": np.zeros([2, 28, 28, 1], np.uint8)})
+    answers["mean"].shape  # (2, 10)
+    ```
+    """
+
+    def __init__(self, folder):
+        self.path = latest_version(folder)
+        # The functions die with what was loaded.
+        self._loaded = tf.saved_model.load(self.path)
+        if "serving_default" not in self._loaded.signatures:
+            raise ScoringProblem(
+                f"{self.path} has the signatures {sorted(self._loaded.signatures)} "
+                "and no serving_default, which scores come from. Write it with "
+                "`model.export(folder)`."
+            )
+        self.input_specs = self.specs("serving_default")
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Names of the signatures."""
+        return tuple(sorted(self._loaded.signatures))
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this SavedModel from every other one."""
+        return tf.saved_model.experimental.read_fingerprint(self.path).singleprint()
+
+    def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
+        """Returns what a signature takes, by name."""
+        return self._loaded.signatures[signature].structured_input_signature[1]
+
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], signature: str = "serving_default"
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature by name, rows first.
+
+        Args:
+            inputs: Arrays by name, in the shapes and dtypes of `specs`.
+            signature: Name of the signature.
+        """
+        specs = self.specs(signature)
+        tensors = {name: tf.constant(inputs[name], specs[name].dtype) for name in specs}
+        answers = self._loaded.signatures[signature](**tensors)
+        return {name: value.numpy() for name, value in answers.items()}

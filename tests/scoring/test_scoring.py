@@ -1,0 +1,384 @@
+"""Files of every kind are scored once, row by row, and what does not fit is refused."""
+
+import csv
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from bhn_tf import scoring
+from bhn_tf.layers import WeightNormDense
+from tests import networks
+
+NUM_ROWS = 23
+
+
+def exported(network, directory, fed, seed=0):
+    """Draws are frozen: the same row has the same scores, however it is read."""
+    model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=1)
+    model.compile("adam")
+    model.train_on_batch(fed, np.zeros(1, int))
+    return model.export(directory, 3, ensemble=True, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    fed = np.zeros([1, 4], "float32")
+    return exported(networks.plain(), tmp_path_factory.mktemp("vectors"), fed)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    network = keras.Sequential(
+        [
+            keras.Input((4, 4, 1)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.Flatten(),
+            WeightNormDense(3),
+        ]
+    )
+    fed = np.zeros([1, 4, 4, 1], "uint8")
+    return exported(network, tmp_path_factory.mktemp("images"), fed)
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).normal(size=(NUM_ROWS, 4)).astype("float32")
+
+
+@pytest.fixture
+def pictures():
+    return np.random.default_rng(0).integers(0, 256, (NUM_ROWS, 4, 4, 1), "uint8")
+
+
+def expected(path, inputs):
+    return scoring.as_columns(scoring.ServedModel(path)({"inputs": inputs}))
+
+
+def read(folder):
+    """All parts in their order, as columns of text."""
+    rows = []
+    for path in sorted(folder.glob("part-*.csv")):
+        with path.open(newline="") as file:
+            rows += list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def score(path, inputs, output, **kwargs):
+    sizes = {"batch_size": 4, "rows_per_part": 8, **kwargs}
+    return scoring.score_files(path, inputs, output, **sizes)
+
+
+def check(path, inputs, output, x):
+    """The scores in the output are those of the model on x."""
+    summary = score(path, inputs, output)
+    assert summary.num_rows == len(x)
+    table = read(output)
+    wanted = expected(path, x)
+    assert list(table) == ["id", *wanted]
+    for name, values in wanted.items():
+        found = np.array(table[name], float)
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-6, err_msg=name)
+    return table["id"]
+
+
+def write_records(path, records, compression=None):
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def example(**features):
+    kinds = {
+        "f": lambda v: tf.train.Feature(float_list=tf.train.FloatList(value=v)),
+        "i": lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
+        "u": lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
+        "O": lambda v: tf.train.Feature(bytes_list=tf.train.BytesList(value=v)),
+    }
+    feature = {}
+    for name, values in features.items():
+        # NumPy would cut the zeros off the end of bytes.
+        is_bytes = isinstance(values, list) and isinstance(values[0], bytes)
+        values = np.asarray(values, object if is_bytes else None).ravel()
+        feature[name] = kinds[values.dtype.kind](values.tolist())
+    return tf.train.Example(
+        features=tf.train.Features(feature=feature)
+    ).SerializeToString()
+
+
+# -- every kind of file --------------------------------------------------------------
+
+
+def test_arrays_of_several_files(vectors, x, tmp_path):
+    np.save(tmp_path / "x-0.npy", x[:10])
+    np.save(tmp_path / "x-1.npy", x[10:].astype("float64"))
+    ids = check(vectors, [f"{tmp_path}/x-*.npy"], tmp_path / "out.csv", x)
+    assert ids[9:11] == [f"{tmp_path}/x-0.npy:9", f"{tmp_path}/x-1.npy:0"]
+    # One part for each chunk: 10 = 8 + 2 and 13 = 8 + 5 rows.
+    assert len(list((tmp_path / "out.csv").glob("part-*"))) == 4
+
+
+@pytest.mark.parametrize("ending", ["tfrecord", "tfrecord-00000-of-00001.gz"])
+def test_examples_of_numbers(vectors, x, tmp_path, ending):
+    records = [example(inputs=row, id=[f"row {i}".encode()]) for i, row in enumerate(x)]
+    path = tmp_path / f"x.{ending}"
+    write_records(path, records, "GZIP" if ending.endswith("gz") else None)
+    ids = check(vectors, [str(path)], tmp_path / "out.csv", x)
+    assert ids == [f"row {i}" for i in range(NUM_ROWS)]
+
+
+def test_serialized_tensors(vectors, x, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [tf.io.serialize_tensor(row).numpy() for row in x])
+    assert check(vectors, [str(path)], tmp_path / "out.csv", x)[3] == f"{path}:3"
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        lambda image: image,
+        lambda image: [tf.io.encode_png(image).numpy()],
+        lambda image: [tf.io.serialize_tensor(image).numpy()],
+    ],
+    ids=["numbers", "encoded", "serialized"],
+)
+def test_examples_of_images(images, pictures, tmp_path, feature):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [example(inputs=feature(image)) for image in pictures])
+    check(images, [str(path)], tmp_path / "out.csv", pictures)
+
+
+def test_a_folder_of_images(images, pictures, tmp_path):
+    folder = tmp_path / "pictures"
+    (folder / "more").mkdir(parents=True)
+    names = [f"{i:02d}.png" for i in range(9)] + [
+        f"more/{i:02d}.png" for i in range(9, NUM_ROWS)
+    ]
+    for name, image in zip(names, pictures, strict=True):
+        (folder / name).write_bytes(tf.io.encode_png(image).numpy())
+    assert check(images, [str(folder)], tmp_path / "out.csv", pictures) == names
+
+
+def test_broken_images_keep_their_row(images, pictures, tmp_path):
+    for i, image in enumerate(pictures[:6]):
+        (tmp_path / f"{i}.png").write_bytes(tf.io.encode_png(image).numpy())
+    (tmp_path / "0.png").write_bytes(b"no image")
+    wide = tf.io.encode_png(np.zeros([4, 5, 1], "uint8")).numpy()
+    (tmp_path / "4.png").write_bytes(wide)
+    output = tmp_path / "out.csv"
+    summary = score(images, [f"{tmp_path}/*.png"], output)
+    broken = [f"{tmp_path}/0.png", f"{tmp_path}/4.png"]
+    assert summary.unreadable == broken
+    entropies = np.array(read(output)["predictive_entropy"], float)
+    np.testing.assert_array_equal(
+        np.isnan(entropies), [True, False, False, False, True, False]
+    )
+
+
+def test_parquet_is_read_as_one_table(vectors, x, tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra `score`")
+    from pyarrow import parquet
+
+    np.save(tmp_path / "x.npy", x)
+    score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "scores")
+    table = parquet.read_table(tmp_path / "scores").to_pydict()
+    assert table["id"] == [f"{tmp_path}/x.npy:{row}" for row in range(NUM_ROWS)]
+    for name, values in expected(vectors, x).items():
+        np.testing.assert_allclose(table[name], values, rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_of_several_inputs(tmp_path):
+    first, second = keras.Input((2,), name="first"), keras.Input((1,), name="second")
+    joined = keras.layers.concatenate([first, second])
+    network = keras.Model([first, second], WeightNormDense(3)(joined))
+    fed = [np.zeros([1, 2], "float32"), np.zeros([1, 1], "float32")]
+    path = exported(network, tmp_path / "model", fed)
+    a, b = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
+    records = [example(first=r, second=s) for r, s in zip(a, b, strict=True)]
+    write_records(tmp_path / "x.tfrecord", records)
+    score(path, [f"{tmp_path}/x.tfrecord"], tmp_path / "out.csv")
+    answers = scoring.ServedModel(path)({"first": a, "second": b})
+    found = np.array(read(tmp_path / "out.csv")["mean_0"], float)
+    np.testing.assert_allclose(found, answers["mean"][:, 0], rtol=1e-4)
+    np.save(tmp_path / "x.npy", a)
+    with pytest.raises(scoring.ScoringProblem, match="first.*second"):
+        score(path, [f"{tmp_path}/x.npy"], tmp_path / "other.csv")
+
+
+def test_a_file_that_is_larger_than_the_memory_in_use(vectors, tmp_path):
+    """A gigabyte that the disk does not hold either: only what is read is loaded."""
+    resource = pytest.importorskip("resource", reason="memory is measured by it")
+    shape = (1 << 26, 4)
+    path = tmp_path / "x.npy"
+    np.lib.format.open_memmap(path, "w+", np.float32, shape).flush()
+    model = scoring.ServedModel(vectors)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (source,) = scoring.sources.open_sources([str(path)])
+    source.check(model.input_specs)
+    batch = next(source.batches(model.input_specs, shape[0] - 5, 100))
+    assert batch.ids[-1] == f"{path}:{shape[0] - 1}"
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 100_000  # kilobytes, of 1,048,576
+
+
+# -- killed and again -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["npy", "tfrecord"])
+def test_a_killed_run_goes_on_and_scores_nothing_twice(vectors, x, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    if kind == "npy":
+        np.save(path, x)
+    else:
+        write_records(path, [example(inputs=row) for row in x])
+    output = tmp_path / "out.csv"
+
+    def killed(done, total):
+        if done > 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(vectors, [str(path)], output, on_progress=killed)
+    (part,) = output.glob("part-*")
+    written = part.stat().st_mtime_ns
+    progress = []
+    summary = score(
+        vectors, [str(path)], output, on_progress=lambda *state: progress.append(state)
+    )
+    assert (summary.num_kept, summary.num_rows) == (1, NUM_ROWS - 8)
+    assert progress[-1] == (NUM_ROWS - 8, NUM_ROWS - 8 if kind == "npy" else None)
+    assert part.stat().st_mtime_ns == written
+    assert read(output)["id"] == [f"{path}:{row}" for row in range(NUM_ROWS)]
+    again = score(vectors, [str(path)], output)
+    assert (again.num_kept, again.num_rows) == (3, 0)
+
+
+def test_a_half_written_part_is_never_seen(vectors, x, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", x)
+    output = tmp_path / "out.csv"
+
+    def fails(path, columns):
+        path.write_text("id,me")
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bhn_tf.scoring.tables._write_csv", fails)
+        with pytest.raises(OSError, match="No space"):
+            score(vectors, [f"{tmp_path}/x.npy"], output)
+    assert os.listdir(output) == ["_run.json"]
+    check(vectors, [f"{tmp_path}/x.npy"], output, x)
+
+
+# -- refused before any work ---------------------------------------------------------
+
+
+def test_the_output_of_another_run(vectors, x, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", x)
+    output = tmp_path / "out.csv"
+    score(vectors, [f"{tmp_path}/x.npy"], output)
+    for change in [{"batch_size": 2}, {"inputs": [f"{tmp_path}/y.npy"]}]:
+        arguments = {"inputs": [f"{tmp_path}/x.npy"], **change}
+        with pytest.raises(scoring.ScoringProblem, match="another run"):
+            score(vectors, output=output, **arguments)
+    assert len(read(output)["id"]) == NUM_ROWS
+    score(vectors, [f"{tmp_path}/y.npy"], output, overwrite=True)
+    assert read(output)["id"][0] == f"{tmp_path}/y.npy:0"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(scoring.ScoringProblem, match="no run of scores"):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "mine", overwrite=True)
+    assert (tmp_path / "mine" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (np.zeros([3, 5], "float32"), r"\(5,\).*\(4,\)"),
+        (np.zeros([3, 4], "uint8"), "uint8.*float32"),
+        (np.zeros([], "float32"), "no rows"),
+        (np.zeros([0, 4], "float32"), "nothing to score"),
+        (np.array([{}]), "array of numbers"),
+    ],
+)
+def test_arrays_that_the_model_does_not_take(vectors, tmp_path, values, message):
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+    assert not list(tmp_path.glob("out.csv/part-*"))
+
+
+@pytest.mark.parametrize(
+    "record, message",
+    [
+        (example(other=[1.0]), "named as the inputs"),
+        (example(inputs=[1.0]), "1 values.*takes 4"),
+        (example(inputs=[1, 2, 3, 4]), "int64.*float32"),
+        (example(inputs=[b"", b""]), "2 byte strings"),
+        (example(inputs=[b"rubbish"]), "neither a PNG"),
+        (tf.io.serialize_tensor(tf.zeros([5])).numpy(), r"\(5,\)"),
+        (b"rubbish", "neither a tf.train.Example"),
+    ],
+)
+def test_records_that_the_model_does_not_take(vectors, tmp_path, record, message):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [record])
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, [str(path)], tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_damaged_file_is_named(vectors, x, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [example(inputs=row) for row in x])
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(scoring.ScoringProblem, match="x.tfrecord: a record from row"):
+        score(vectors, [str(path)], tmp_path / "out.csv")
+
+
+def test_integers_that_do_not_fit(images, pictures, tmp_path):
+    np.save(tmp_path / "x.npy", pictures.astype("int32") + 1)
+    with pytest.raises(scoring.ScoringProblem, match="256.*uint8"):
+        score(images, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+
+
+def test_images_for_a_model_of_vectors(vectors, pictures, tmp_path):
+    (tmp_path / "0.png").write_bytes(tf.io.encode_png(pictures[0]).numpy())
+    with pytest.raises(scoring.ScoringProblem, match="holds images"):
+        score(vectors, [str(tmp_path)], tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"inputs": ["nowhere-*.npy"]}, "No file matches"),
+        ({"inputs": []}, "No input"),
+        ({"inputs": ["setup.txt"]}, "no file that can be scored"),
+        ({"inputs": ["."]}, "holds no images"),
+        ({"output": "x.npy"}, "is a file"),
+        ({"output": "scores.json"}, "no format"),
+        ({"rows_per_part": 5}, "no whole number"),
+    ],
+)
+def test_arguments_without_sense(vectors, tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros([3, 4], "float32"))
+    (tmp_path / "setup.txt").touch()
+    before = sorted(os.listdir())
+    arguments = {"inputs": ["x.npy"], "output": "out.csv", "format": "", **change}
+    if arguments["output"] == "x.npy":
+        arguments["format"] = "csv"
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, **arguments)
+    assert sorted(os.listdir()) == before
+
+
+def test_parquet_without_its_package(vectors, x, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ImportError, match=r"bhn-tf\[score\]"):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "scores")
+    assert not (tmp_path / "scores").exists()
