@@ -76,10 +76,14 @@ def _floor(models, name, rates) -> float:
     return bayesian / plain
 
 
+# On a CPU, XLA's convolutions take several times as long as TensorFlow's.
+_WITH_XLA = {networks.PERCEPTRON: (True, False), networks.CONVOLUTIONAL: (False,)}
+
+
 def _faster(kind, make):
     """Returns the model, its step and whether it uses XLA, as it is faster."""
     candidates = {}
-    for jit in (True, False):
+    for jit in _WITH_XLA[kind]:
         model = make(jit)
         candidates[jit] = (model, step_of(model, kind))
     steps = {jit: step for jit, (_, step) in candidates.items()}

@@ -62,7 +62,8 @@ def _sum_of_squares(vectors, axes) -> tf.Tensor:
     @tf.custom_gradient
     def over_rows(vectors):
         rows = tf.reshape(tf.square(vectors), [-1, shape[-1]])
-        total = tf.linalg.matvec(rows, tf.ones_like(rows[:, 0]), transpose_a=True)
+        ones = tf.constant(1, rows.dtype, rows.shape[:1])
+        total = tf.linalg.matvec(rows, ones, transpose_a=True)
         return total, lambda upstream: 2 * upstream * vectors
 
     return over_rows(vectors)

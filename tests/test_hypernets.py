@@ -132,11 +132,12 @@ def test_kl_of_an_identity_flow_is_that_of_gaussians(name):
 def test_every_entry_is_transformed(name, size):
     hypernet = FLOWS[name](2, (8,))
     hypernet.build((None, size))
-    noise = tf.random.stateless_normal([1, size], [1, 2])
+    noise = tf.random.stateless_normal([8, size], [1, 2])
     fresh = hypernet(noise)
     for step in hypernet.flow_steps:
         randomize(step, 0.3)
-    assert (np.abs(hypernet(noise) - fresh) > 1e-5).all()
+    # In one of the rows an entry may by chance come to lie where it was.
+    assert (np.abs(hypernet(noise) - fresh).max(axis=0) > 1e-3).all()
 
 
 @every_hypernet
@@ -239,8 +240,8 @@ def test_a_draw_costs_one_pass_whatever_its_size(name):
             for operation in operations
             if operation.type == "MatMul" and "MatVec" not in operation.name
         ]
-        num_blocks = {"realnvp": 1, "iaf": 4}[name]
-        assert len(products) == 2 * num_layers * num_blocks
+        num_blocks = {"realnvp": 1 + 1, "iaf": 2 + 4}[name]
+        assert len(products) == num_layers * num_blocks
         sizes[size] = len(types)
     assert sizes[32] == sizes[1024]
 
@@ -258,7 +259,9 @@ def test_each_layer_has_weights_of_its_own(name):
     of_one_layer = counts[1] - counts[0]
     assert of_one_layer > 0
     assert counts == [counts[0] + count * of_one_layer for count in (0, 1, 2, 4)]
-    directions = [w.numpy() for w in hypernet.weights if "dense_0/direction" in w.path]
+    directions = [
+        w.numpy() for w in hypernet.weights if w.path.endswith("dense_0/direction")
+    ]
     assert len(directions) == 4
     for one, other in zip(directions, directions[1:], strict=False):
         assert not np.array_equal(one, other)

@@ -17,6 +17,7 @@ from bhn_tf.weight_norm import inverse_norm
 _NORM_SMOOTHING = 1e-6
 # More blocks store less of a mask's zeros, and make more and smaller products.
 _NUM_BLOCKS = 4
+_FEWEST_COLUMNS = 8
 
 
 def soft_bound(values, bound: float) -> tf.Tensor:
@@ -105,11 +106,15 @@ def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
     """
     if mask is None:
         return [ColumnBlock(0, units, num_inputs, None)]
-    edges = np.linspace(0, units, min(_NUM_BLOCKS, units) + 1).astype(int)
+    # Units that see nothing go with the first that see something: a block of them
+    # alone would have weights without an effect.
+    num_blind = int((~mask.any(axis=0)).sum())
+    num_blocks = min(_NUM_BLOCKS, max((units - num_blind) // _FEWEST_COLUMNS, 1))
+    edges = np.linspace(num_blind, units, num_blocks + 1).astype(int)
+    edges[0] = 0
     blocks = []
     for start, stop in zip(edges[:-1], edges[1:], strict=True):
         columns = mask[:, start:stop]
-        # A unit that sees nothing still has a row, which its mask hides.
         num_rows = max(int(columns.any(axis=1).sum()), 1)
         blocks.append(ColumnBlock(start, stop, num_rows, columns[:num_rows]))
     return blocks
