@@ -59,6 +59,11 @@ class ServedModel:
         """Returns what a signature takes, by name."""
         return self._loaded.signatures[signature].structured_input_signature[1]
 
+    @property
+    def output_specs(self) -> dict[str, tf.TensorSpec]:
+        """What `serving_default` answers, by name, rows first."""
+        return self._loaded.signatures["serving_default"].structured_outputs
+
     def __call__(
         self, inputs: Mapping[str, np.ndarray], signature: str = "serving_default"
     ) -> dict[str, np.ndarray]:
