@@ -1,0 +1,15 @@
+"""A web page on which a person asks a served model of images.
+
+Needs the extra `demo`.
+
+Example:
+```python
+from bhn_tf.serving.page import create_app
+
+create_app("saved_models/digits").run(port=8000)
+```
+"""
+
+from bhn_tf.serving.page.app import create_app
+
+__all__ = ["create_app"]

@@ -1,0 +1,268 @@
+"""The page of a model: its answers, what it refuses, and a person in a browser."""
+
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from tests import networks
+from trainers import demo
+from trainers.config import UsageProblem
+
+FOLDER = pathlib.Path(__file__).parents[2] / "saved_models"
+CONFIG = demo.Config(str(FOLDER / "digits"), num_draws=7, port=0)
+
+
+@pytest.fixture(scope="module")
+def seven():
+    body = json.loads((FOLDER / "requests" / "deterministic.json").read_text())
+    return np.array(body["inputs"]["inputs"][0], "uint8")
+
+
+# -- over HTTP ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    from bhn_tf.serving.page import create_app
+
+    return create_app(CONFIG.saved_model, num_draws=7).test_client()
+
+
+def test_a_seven_is_seen(client, seven):
+    body = {"pixels": seven.ravel().tolist(), "seed": 3}
+    answer = client.post("/answer", json=body).get_json()
+    samples = np.array(answer["samples"])
+    assert np.argmax(answer["mean"]) == 7
+    assert samples.shape == (7, 10)
+    np.testing.assert_allclose(samples.sum(axis=1), 1, rtol=1e-5)
+    assert set(answer["scores"]) == set(bhn_tf.uncertainty.SCORES)
+    again = client.post("/answer", json=body).get_json()
+    assert again["samples"] == answer["samples"]
+    other = client.post("/answer", json={**body, "seed": 4}).get_json()
+    assert other["samples"] != answer["samples"]
+
+
+def test_the_page_loads_nothing_from_elsewhere(client):
+    for name in ["/", "/page.js", "/page.css"]:
+        with client.get(name) as response:
+            assert response.status_code == 200
+            assert "//" not in re.sub(r"^\s*//.*$", "", response.text, flags=re.M)
+    model = client.get("/model").get_json()
+    assert (model["height"], model["channels"], model["num_classes"]) == (28, 1, 10)
+    assert model["name"] == "digits/1"
+    assert model["metrics"]["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"pixels": [0] * 783},
+        {"pixels": [256] * 784},
+        {"pixels": [float("nan")] * 784},
+        {"pixels": ["x"] * 784},
+        {"pixels": [0] * 784, "seed": -1},
+        {"pixels": [0] * 784, "seed": "x"},
+    ],
+)
+def test_what_is_no_picture_is_refused(client, body):
+    response = client.post("/answer", json=body)
+    assert response.status_code == 400
+    assert re.search("pixels|seed", response.get_json()["error"])
+
+
+def test_a_model_of_floats_with_frozen_draws(tmp_path):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    from bhn_tf.serving.page import create_app
+
+    network = networks.keras.Sequential(
+        [
+            networks.keras.Input((2, 2, 3)),
+            networks.keras.layers.Flatten(),
+            bhn_tf.layers.WeightNormDense(3),
+        ]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field")
+    path = model.export(tmp_path, 5, ensemble=True)
+    client = create_app(path, num_draws=7).test_client()
+    pixels = np.arange(12) * 20
+    answer = client.post("/answer", json={"pixels": pixels.tolist()}).get_json()
+    inputs = tf.constant(pixels.reshape(1, 2, 2, 3) / 255, tf.float32)
+    loaded = tf.saved_model.load(path)
+    mean = loaded.signatures["serving_default"](inputs=inputs)["mean"]
+    np.testing.assert_allclose(answer["mean"], mean[0], rtol=1e-5)
+    assert np.shape(answer["samples"]) == (5, 3)
+
+    path = model.export(tmp_path, 5, signatures="serving_default")
+    client = create_app(path).test_client()
+    answer = client.post("/answer", json={"pixels": pixels.tolist()}).get_json()
+    assert answer["samples"] is None and not client.get("/model").json["has_draws"]
+
+
+# -- refused before it serves ------------------------------------------------------
+
+
+def test_what_cannot_be_served_is_named(tmp_path):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    model = bhn_tf.BayesianHypernet(networks.plain(), "mean_field")
+    vectors = model.export(tmp_path, 2)
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        for wrong, message in [
+            ({"saved_model": "nowhere"}, "--saved_model=nowhere"),
+            ({"saved_model": vectors}, "holds images"),
+            ({"port": port}, f"--port={port}"),
+        ]:
+            with pytest.raises(UsageProblem, match=message):
+                demo.make_server(dataclasses.replace(CONFIG, **wrong))
+    with pytest.raises(UsageProblem, match="--port=70000"):
+        dataclasses.replace(CONFIG, port=70_000)
+
+
+def test_without_flask_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flask", None)
+    with pytest.raises(UsageProblem, match=r"bhn-tf\[demo\]"):
+        demo.make_server(CONFIG)
+
+
+@pytest.mark.parametrize("name", ["demo", "score"])
+def test_help_needs_no_extra(name):
+    code = (
+        "import sys, runpy; sys.modules |= dict.fromkeys(['flask', 'pyarrow']); "
+        f"sys.argv = ['{name}', '--help']; "
+        f"runpy.run_module('trainers.{name}', run_name='__main__')"
+    )
+    root = FOLDER.parent
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True
+    )
+    assert "--saved_model" in process.stdout.replace("--[no]", "--")
+    assert "Traceback" not in process.stderr
+
+
+# -- in a browser ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address():
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    server = demo.make_server(CONFIG)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://localhost:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="a browser is driven by playwright"
+    )
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium or google-chrome on this machine")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """A page that has answered for the empty pad; errors of its script are ours."""
+    page = browser.new_page(viewport={"width": 1180, "height": 700})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    page.goto(address)
+    page.wait_for_selector(".score")
+    yield page
+    page.close()
+    assert not errors
+
+
+def stroke(page, points):
+    box = page.locator("#pad").bounding_box()
+    places = [(box["x"] + 280 * x, box["y"] + 280 * y) for x, y in points]
+    with page.expect_response("**/answer"):
+        page.mouse.move(*places[0])
+        page.mouse.down()
+        for place in places[1:]:
+            page.mouse.move(*place, steps=8)
+        page.mouse.up()
+
+
+def test_a_person_draws_a_one(page):
+    # Small and in a corner: the page centres it.
+    stroke(page, [(0.2, 0.1), (0.2, 0.5)])
+    best = page.locator(".row.best")
+    best.get_by_text("1", exact=True).wait_for(timeout=5000)
+    assert page.locator(".row").count() == 10
+    assert page.locator(".row").first.locator(".tick").count() == 7
+    votes = page.locator(".vote")
+    assert votes.count() == 7
+    agreeing = sum(text == "1" for text in votes.all_inner_texts())
+    count = page.locator("#count").inner_text()
+    assert count == f"{agreeing} of 7 networks drawn choose 1."
+    names = page.locator(".score").evaluate_all("all => all.map(s => s.dataset.name)")
+    assert set(names) == set(bhn_tf.uncertainty.SCORES)
+
+
+def test_a_person_asks_for_other_draws(page):
+    lefts = "all => all.map(tick => tick.style.left)"
+    stroke(page, [(0.3, 0.3), (0.7, 0.3), (0.4, 0.9)])
+    page.wait_for_function("document.querySelector('.row.best .name').innerText == '7'")
+    before = page.locator(".tick").evaluate_all(lefts)
+    with page.expect_response("**/answer"):
+        page.click("#again")
+    page.wait_for_function(
+        f"JSON.stringify(({lefts})([...document.querySelectorAll('.tick')])) != "
+        f"{json.dumps(json.dumps(before, separators=(',', ':')))}"
+    )
+
+
+def test_a_person_opens_and_drops_an_image(page, seven, tmp_path):
+    """Black on white, as on paper: inverted it is the seven that the model knows."""
+    png = tf.io.encode_png(255 - seven).numpy()
+    (tmp_path / "seven.png").write_bytes(png)
+    page.check("#invert")
+    page.set_input_files("#file", tmp_path / "seven.png")
+    is_seven = "document.querySelector('.row.best .name').innerText == '7'"
+    page.wait_for_function(is_seven)
+    page.click("#clear")
+    page.wait_for_function(f"!({is_seven})")
+    page.evaluate(
+        """bytes => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "seven.png"));
+          const drop = new DragEvent("drop", {dataTransfer: data, bubbles: true});
+          document.getElementById("pad").dispatchEvent(drop);
+        }""",
+        list(png),
+    )
+    page.wait_for_function(is_seven)
+
+
+def test_what_is_no_image_is_said(page, tmp_path):
+    (tmp_path / "notes.txt").write_text("no image")
+    page.set_input_files("#file", tmp_path / "notes.txt")
+    page.get_by_text("notes.txt is no image").wait_for(timeout=5000)

@@ -1,0 +1,73 @@
+"""Serves a page on which one draws a digit and sees what the network doubts.
+
+    python -m trainers.demo --saved_model=saved_models/digits
+
+Then open http://localhost:8000: the page shows the mean, the vote of each network drawn
+and the scores, for a drawing or an image dropped on it. Needs the extra `demo`.
+"""
+
+import dataclasses
+
+from bhn_tf.scoring import ScoringProblem
+from trainers import serve_check
+from trainers.config import CheckedConfig, UsageProblem, at_least, flag, run_binary
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(CheckedConfig):
+    """Configuration of `trainers.demo`."""
+
+    saved_model: str = flag(
+        "saved_models/digits", "A SavedModel of images, or a folder of versions of it."
+    )
+    num_draws: int = flag(32, "S, networks that vote.", **at_least(1))
+    host: str = flag(
+        "localhost", "Where to listen; 0.0.0.0 lets other machines ask, too."
+    )
+    port: int = flag(
+        8000,
+        "Port to listen on; 0 takes a free one.",
+        check=lambda v: 0 <= v <= 65535,
+        advice="from 0 to 65535",
+    )
+
+
+def make_server(config: Config):
+    """Returns a server that is ready to serve, with its port in `server_port`.
+
+    Raises:
+        UsageProblem: If the model or the address cannot be served, or Flask is missing.
+    """
+    path = serve_check.latest_version(config.saved_model)
+    try:
+        from bhn_tf.serving.page import create_app
+
+        app = create_app(path, config.num_draws)
+    except (ScoringProblem, ImportError) as problem:
+        raise UsageProblem(str(problem)) from problem
+    from werkzeug import serving
+
+    try:
+        return serving.make_server(config.host, config.port, app, threaded=True)
+    except (OSError, SystemExit) as error:
+        # Werkzeug exits where the port is taken.
+        raise UsageProblem(
+            f"--host={config.host} --port={config.port} cannot be listened on: is "
+            "another program there? --port=0 takes a free one."
+        ) from error
+
+
+def run(config: Config) -> None:
+    """Serves until it is interrupted."""
+    server = make_server(config)
+    print(f"Open http://{config.host}:{server.server_port} (Ctrl-C ends).", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)
