@@ -76,7 +76,9 @@ def startup(repeats: int) -> list[Row]:
 
 def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
     """Peak memory of predictions of 10,000 rows, above that of plain `predict`."""
-    plain = _number_from(_PREDICT.format(num_samples=0, call="", batch_size=batch_size))
+    plain = _number_from(
+        _PREDICT.format(num_samples=0, call="predict", batch_size=batch_size)
+    )
     rows = []
     for call in ("predict", "predict_uncertainty"):
         for num_samples in draws:
