@@ -24,6 +24,10 @@ TRAINERS = [
     "importlib_resources>=6",
 ]
 
+SERVING = ["tensorflow-serving-api>=2.18"]
+SCORE = ["pandas>=2", "pyarrow>=15"]
+DEMO = ["flask>=3"]
+
 setup(
     name="bhn-tf",
     version=VERSION,
@@ -33,7 +37,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["bhn_tf", "bhn_tf.*", "trainers", "trainers.*"]),
-    package_data={"bhn_tf": ["py.typed"]},
+    package_data={"bhn_tf": ["py.typed", "serving/page/static/*"]},
     python_requires=">=3.10",
     install_requires=[
         f"tensorflow{TENSORFLOW_RANGE}",
@@ -48,7 +52,20 @@ setup(
     extras_require={
         "trainers": TRAINERS,
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW_RANGE}"],
-        "test": [*TRAINERS, "pytest>=8", "pytest-xdist>=3", "ruff>=0.6"],
+        # Warm-up requests beside an export, and gRPC.
+        "serving": SERVING,
+        "score": SCORE,
+        "beam": ["apache-beam>=2.60"],
+        "demo": DEMO,
+        "test": [
+            *TRAINERS,
+            *SERVING,
+            *SCORE,
+            *DEMO,
+            "pytest>=8",
+            "pytest-xdist>=3",
+            "ruff>=0.6",
+        ],
     },
     classifiers=[
         "Development Status :: 4 - Beta",
