@@ -1,6 +1,5 @@
-"""Files of every kind are scored once, row by row, and what does not fit is refused."""
+"""Files of every kind are scored once, row by row; a killed run goes on."""
 
-import csv
 import os
 
 import keras
@@ -8,106 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import bhn_tf
 from bhn_tf import scoring
 from bhn_tf.layers import WeightNormDense
-from tests import networks
-
-NUM_ROWS = 23
-
-
-def exported(network, directory, fed, seed=0):
-    """Draws are frozen: the same row has the same scores, however it is read."""
-    model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=1)
-    model.compile("adam")
-    model.train_on_batch(fed, np.zeros(1, int))
-    return model.export(directory, 3, ensemble=True, seed=seed)
-
-
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory):
-    fed = np.zeros([1, 4], "float32")
-    return exported(networks.plain(), tmp_path_factory.mktemp("vectors"), fed)
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    network = keras.Sequential(
-        [
-            keras.Input((4, 4, 1)),
-            keras.layers.Rescaling(1 / 255),
-            keras.layers.Flatten(),
-            WeightNormDense(3),
-        ]
-    )
-    fed = np.zeros([1, 4, 4, 1], "uint8")
-    return exported(network, tmp_path_factory.mktemp("images"), fed)
-
-
-@pytest.fixture
-def x():
-    return np.random.default_rng(0).normal(size=(NUM_ROWS, 4)).astype("float32")
-
-
-@pytest.fixture
-def pictures():
-    return np.random.default_rng(0).integers(0, 256, (NUM_ROWS, 4, 4, 1), "uint8")
-
-
-def expected(path, inputs):
-    return scoring.as_columns(scoring.ServedModel(path)({"inputs": inputs}))
-
-
-def read(folder):
-    """All parts in their order, as columns of text."""
-    rows = []
-    for path in sorted(folder.glob("part-*.csv")):
-        with path.open(newline="") as file:
-            rows += list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def score(path, inputs, output, **kwargs):
-    sizes = {"batch_size": 4, "rows_per_part": 8, **kwargs}
-    return scoring.score_files(path, inputs, output, **sizes)
-
-
-def check(path, inputs, output, x):
-    """The scores in the output are those of the model on x."""
-    summary = score(path, inputs, output)
-    assert summary.num_rows == len(x)
-    table = read(output)
-    wanted = expected(path, x)
-    assert list(table) == ["id", *wanted]
-    for name, values in wanted.items():
-        found = np.array(table[name], float)
-        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-6, err_msg=name)
-    return table["id"]
-
-
-def write_records(path, records, compression=None):
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for record in records:
-            writer.write(record)
-
-
-def example(**features):
-    kinds = {
-        "f": lambda v: tf.train.Feature(float_list=tf.train.FloatList(value=v)),
-        "i": lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
-        "u": lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
-        "O": lambda v: tf.train.Feature(bytes_list=tf.train.BytesList(value=v)),
-    }
-    feature = {}
-    for name, values in features.items():
-        # NumPy would cut the zeros off the end of bytes.
-        is_bytes = isinstance(values, list) and isinstance(values[0], bytes)
-        values = np.asarray(values, object if is_bytes else None).ravel()
-        feature[name] = kinds[values.dtype.kind](values.tolist())
-    return tf.train.Example(
-        features=tf.train.Features(feature=feature)
-    ).SerializeToString()
-
+from tests.scoring.scored_files import (
+    NUM_ROWS,
+    check,
+    example,
+    expected,
+    exported,
+    read,
+    score,
+    write_records,
+)
 
 # -- every kind of file --------------------------------------------------------------
 
@@ -270,115 +181,3 @@ def test_a_half_written_part_is_never_seen(vectors, x, tmp_path, monkeypatch):
             score(vectors, [f"{tmp_path}/x.npy"], output)
     assert os.listdir(output) == ["_run.json"]
     check(vectors, [f"{tmp_path}/x.npy"], output, x)
-
-
-# -- refused before any work ---------------------------------------------------------
-
-
-def test_the_output_of_another_run(vectors, x, tmp_path):
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", x)
-    output = tmp_path / "out.csv"
-    score(vectors, [f"{tmp_path}/x.npy"], output)
-    for change in [{"batch_size": 2}, {"inputs": [f"{tmp_path}/y.npy"]}]:
-        arguments = {"inputs": [f"{tmp_path}/x.npy"], **change}
-        with pytest.raises(scoring.ScoringProblem, match="another run"):
-            score(vectors, output=output, **arguments)
-    assert len(read(output)["id"]) == NUM_ROWS
-    score(vectors, [f"{tmp_path}/y.npy"], output, overwrite=True)
-    assert read(output)["id"][0] == f"{tmp_path}/y.npy:0"
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").touch()
-    with pytest.raises(scoring.ScoringProblem, match="no run of scores"):
-        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "mine", overwrite=True)
-    assert (tmp_path / "mine" / "notes.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        (np.zeros([3, 5], "float32"), r"\(5,\).*\(4,\)"),
-        (np.zeros([3, 4], "uint8"), "uint8.*float32"),
-        (np.zeros([], "float32"), "no rows"),
-        (np.zeros([0, 4], "float32"), "nothing to score"),
-        (np.array([{}]), "array of numbers"),
-    ],
-)
-def test_arrays_that_the_model_does_not_take(vectors, tmp_path, values, message):
-    np.save(tmp_path / "x.npy", values)
-    with pytest.raises(scoring.ScoringProblem, match=message):
-        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
-    assert not list(tmp_path.glob("out.csv/part-*"))
-
-
-@pytest.mark.parametrize(
-    "record, message",
-    [
-        (example(other=[1.0]), "named as the inputs"),
-        (example(inputs=[1.0]), "1 values.*takes 4"),
-        (example(inputs=[1, 2, 3, 4]), "int64.*float32"),
-        (example(inputs=[b"", b""]), "2 byte strings"),
-        (example(inputs=[b"rubbish"]), "neither a PNG"),
-        (tf.io.serialize_tensor(tf.zeros([5])).numpy(), r"\(5,\)"),
-        (b"rubbish", "neither a tf.train.Example"),
-    ],
-)
-def test_records_that_the_model_does_not_take(vectors, tmp_path, record, message):
-    path = tmp_path / "x.tfrecord"
-    write_records(path, [record])
-    with pytest.raises(scoring.ScoringProblem, match=message):
-        score(vectors, [str(path)], tmp_path / "out.csv")
-    assert not (tmp_path / "out.csv").exists()
-
-
-def test_a_damaged_file_is_named(vectors, x, tmp_path):
-    path = tmp_path / "x.tfrecord"
-    write_records(path, [example(inputs=row) for row in x])
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(scoring.ScoringProblem, match="x.tfrecord: a record from row"):
-        score(vectors, [str(path)], tmp_path / "out.csv")
-
-
-def test_integers_that_do_not_fit(images, pictures, tmp_path):
-    np.save(tmp_path / "x.npy", pictures.astype("int32") + 1)
-    with pytest.raises(scoring.ScoringProblem, match="256.*uint8"):
-        score(images, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
-
-
-def test_images_for_a_model_of_vectors(vectors, pictures, tmp_path):
-    (tmp_path / "0.png").write_bytes(tf.io.encode_png(pictures[0]).numpy())
-    with pytest.raises(scoring.ScoringProblem, match="holds images"):
-        score(vectors, [str(tmp_path)], tmp_path / "out.csv")
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"inputs": ["nowhere-*.npy"]}, "No file matches"),
-        ({"inputs": []}, "No input"),
-        ({"inputs": ["setup.txt"]}, "no file that can be scored"),
-        ({"inputs": ["."]}, "holds no images"),
-        ({"output": "x.npy"}, "is a file"),
-        ({"output": "scores.json"}, "no format"),
-        ({"rows_per_part": 5}, "no whole number"),
-    ],
-)
-def test_arguments_without_sense(vectors, tmp_path, monkeypatch, change, message):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", np.zeros([3, 4], "float32"))
-    (tmp_path / "setup.txt").touch()
-    before = sorted(os.listdir())
-    arguments = {"inputs": ["x.npy"], "output": "out.csv", "format": "", **change}
-    if arguments["output"] == "x.npy":
-        arguments["format"] = "csv"
-    with pytest.raises(scoring.ScoringProblem, match=message):
-        score(vectors, **arguments)
-    assert sorted(os.listdir()) == before
-
-
-def test_parquet_without_its_package(vectors, x, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    np.save(tmp_path / "x.npy", x)
-    with pytest.raises(ImportError, match=r"bhn-tf\[score\]"):
-        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "scores")
-    assert not (tmp_path / "scores").exists()

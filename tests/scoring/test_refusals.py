@@ -1,0 +1,120 @@
+"""What does not fit is refused, before any work where it can be seen."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf import scoring
+from tests.scoring.scored_files import NUM_ROWS, example, read, score, write_records
+
+
+def test_the_output_of_another_run(vectors, x, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", x)
+    output = tmp_path / "out.csv"
+    score(vectors, [f"{tmp_path}/x.npy"], output)
+    for change in [{"batch_size": 2}, {"inputs": [f"{tmp_path}/y.npy"]}]:
+        arguments = {"inputs": [f"{tmp_path}/x.npy"], **change}
+        with pytest.raises(scoring.ScoringProblem, match="another run"):
+            score(vectors, output=output, **arguments)
+    assert len(read(output)["id"]) == NUM_ROWS
+    score(vectors, [f"{tmp_path}/y.npy"], output, overwrite=True)
+    assert read(output)["id"][0] == f"{tmp_path}/y.npy:0"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(scoring.ScoringProblem, match="no run of scores"):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "mine", overwrite=True)
+    assert (tmp_path / "mine" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (np.zeros([3, 5], "float32"), r"\(5,\).*\(4,\)"),
+        (np.zeros([3, 4], "uint8"), "uint8.*float32"),
+        (np.zeros([], "float32"), "no rows"),
+        (np.zeros([0, 4], "float32"), "nothing to score"),
+        (np.array([{}]), "array of numbers"),
+    ],
+)
+def test_arrays_that_the_model_does_not_take(vectors, tmp_path, values, message):
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+    assert not list(tmp_path.glob("out.csv/part-*"))
+
+
+@pytest.mark.parametrize(
+    "record, message",
+    [
+        (example(other=[1.0]), "named as the inputs"),
+        (example(inputs=[1.0]), "1 values.*takes 4"),
+        (example(inputs=[1, 2, 3, 4]), "int64.*float32"),
+        (example(inputs=[b"", b""]), "2 byte strings"),
+        (example(inputs=[b"rubbish"]), "neither a PNG"),
+        (tf.io.serialize_tensor(tf.zeros([5])).numpy(), r"\(5,\)"),
+        (b"rubbish", "neither a tf.train.Example"),
+    ],
+)
+def test_records_that_the_model_does_not_take(vectors, tmp_path, record, message):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [record])
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, [str(path)], tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_damaged_file_is_named(vectors, x, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    write_records(path, [example(inputs=row) for row in x])
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(scoring.ScoringProblem, match="x.tfrecord: a record from row"):
+        score(vectors, [str(path)], tmp_path / "out.csv")
+
+
+def test_integers_that_do_not_fit(images, pictures, tmp_path):
+    np.save(tmp_path / "x.npy", pictures.astype("int32") + 1)
+    with pytest.raises(scoring.ScoringProblem, match="256.*uint8"):
+        score(images, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+
+
+def test_images_for_a_model_of_vectors(vectors, pictures, tmp_path):
+    (tmp_path / "0.png").write_bytes(tf.io.encode_png(pictures[0]).numpy())
+    with pytest.raises(scoring.ScoringProblem, match="holds images"):
+        score(vectors, [str(tmp_path)], tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"inputs": ["nowhere-*.npy"]}, "No file matches"),
+        ({"inputs": []}, "No input"),
+        ({"inputs": ["setup.txt"]}, "no file that can be scored"),
+        ({"inputs": ["."]}, "holds no images"),
+        ({"output": "x.npy"}, "is a file"),
+        ({"output": "scores.json"}, "no format"),
+        ({"rows_per_part": 5}, "no whole number"),
+    ],
+)
+def test_arguments_without_sense(vectors, tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros([3, 4], "float32"))
+    (tmp_path / "setup.txt").touch()
+    before = sorted(os.listdir())
+    arguments = {"inputs": ["x.npy"], "output": "out.csv", "format": "", **change}
+    if arguments["output"] == "x.npy":
+        arguments["format"] = "csv"
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        score(vectors, **arguments)
+    assert sorted(os.listdir()) == before
+
+
+def test_parquet_without_its_package(vectors, x, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ImportError, match=r"bhn-tf\[score\]"):
+        score(vectors, [f"{tmp_path}/x.npy"], tmp_path / "scores")
+    assert not (tmp_path / "scores").exists()
