@@ -25,7 +25,7 @@ TRAINERS = [
 ]
 
 SERVING = ["tensorflow-serving-api>=2.18"]
-SCORE = ["pandas>=2", "pyarrow>=15"]
+SCORE = ["pyarrow>=14"]
 DEMO = ["flask>=3"]
 
 setup(
@@ -55,7 +55,7 @@ setup(
         # Warm-up requests beside an export, and gRPC.
         "serving": SERVING,
         "score": SCORE,
-        "beam": ["apache-beam>=2.60"],
+        "beam": ["apache-beam>=2.70", "google-crc32c>=1.5", *SCORE],
         "demo": DEMO,
         "test": [
             *TRAINERS,

@@ -32,9 +32,8 @@ model.fit(x, y, batch_size=networks.BATCH_SIZE, verbose=0)
 print(time.perf_counter() - start)
 """
 
-# A peak is read from the kernel: `ru_maxrss` is that of the largest moment.
+# The kernel keeps the peak of a process; `ru_maxrss` would begin with that of its parent.
 _PREDICT = """
-import resource
 import numpy as np
 import keras
 import bhn_tf
@@ -47,7 +46,9 @@ if {num_samples}:
     model.{call}(x, batch_size={batch_size}, num_samples={num_samples}, verbose=0)
 else:
     network(keras.layers.Dense).predict(x, batch_size={batch_size}, verbose=0)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+with open("/proc/self/status") as file:
+    (peak,) = [line.split()[1] for line in file if line.startswith("VmHWM")]
+print(int(peak) / 1024)
 """
 
 

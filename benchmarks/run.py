@@ -39,7 +39,7 @@ def measure(part: str, repeats: int, is_smoke: bool, rates: dict) -> list[Row]:
             perceptron, *((200, 100, 2) if is_smoke else (10_000, 500, 100)), repeats
         ),
         "cnn_predict": lambda: predictions.measure(
-            convolutional, *((20, 10, 2) if is_smoke else (200, 100, 100)), repeats
+            convolutional, *((20, 10, 2) if is_smoke else (100, 100, 100)), repeats
         ),
         "startup": lambda: processes.startup(repeats),
         "memory": lambda: processes.memory((1, 2) if is_smoke else (1, 100, 10_000)),
