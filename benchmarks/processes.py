@@ -32,7 +32,7 @@ model.fit(x, y, batch_size=networks.BATCH_SIZE, verbose=0)
 print(time.perf_counter() - start)
 """
 
-# The kernel keeps the peak of a process; `ru_maxrss` would begin with that of its parent.
+# The peak of this process alone: `ru_maxrss` would begin with that of its parent.
 _PREDICT = """
 import numpy as np
 import keras
