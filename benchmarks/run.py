@@ -9,11 +9,27 @@ from pathlib import Path
 
 from absl import app, flags
 
-from benchmarks import growth, machine, networks, predictions, processes, training_steps
+from benchmarks import (
+    growth,
+    machine,
+    networks,
+    predictions,
+    processes,
+    serving,
+    training_steps,
+)
 from benchmarks.rows import Row, as_table
 from bhn_tf.files import written_atomically
 
-_PARTS = ("mlp_steps", "cnn_steps", "mlp_predict", "cnn_predict", "startup", "memory")
+_PARTS = (
+    "mlp_steps",
+    "cnn_steps",
+    "mlp_predict",
+    "cnn_predict",
+    "startup",
+    "memory",
+    "serving",
+)
 
 
 def _define_flags():
@@ -43,6 +59,7 @@ def measure(part: str, repeats: int, is_smoke: bool, rates: dict) -> list[Row]:
         ),
         "startup": lambda: processes.startup(repeats),
         "memory": lambda: processes.memory((1, 2) if is_smoke else (1, 100, 10_000)),
+        "serving": lambda: serving.measure(repeats, calls=2 if is_smoke else 50),
     }
     return measurements[part]()
 
