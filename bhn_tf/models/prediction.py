@@ -211,12 +211,24 @@ class Prediction:
 
     def _raws(self, x, draws):
         """Raw outputs under every draw, [S, B, ...], at least float32."""
-        return self._over_draws(
+        raws = self._over_draws(
             lambda raw, _: keras.tree.map_structure(self._as_result, raw),
             x,
             draws,
             training=False,
             structure=self._raw_structure,
+        )
+        has_nan = _rows_with_nan(x)
+        if has_nan is None:
+            return raws
+        # ReLU and pooling may make a number of NaN, and a confident answer of that.
+        return keras.tree.map_structure(
+            lambda raw: tf.where(
+                tf.reshape(has_nan, [1, -1] + [1] * (len(raw.shape) - 2)),
+                tf.constant(math.nan, raw.dtype),
+                raw,
+            ),
+            raws,
         )
 
     def _predict(
@@ -265,6 +277,16 @@ class Prediction:
         if self._answer == "interval":
             return self.likelihood.interval(raws, self._interval_level.value())
         return self._mean_over_draws(raws)
+
+
+def _rows_with_nan(x):
+    """Whether each row of the inputs has a NaN, [B]; `None` where none could have."""
+    found = [
+        tf.reduce_any(tf.math.is_nan(leaf), axis=list(range(1, len(leaf.shape))))
+        for leaf in map(tf.convert_to_tensor, keras.tree.flatten(x))
+        if leaf.dtype.is_floating
+    ]
+    return tf.reduce_any(tf.stack(found), axis=0) if found else None
 
 
 class _ForAnyRows:

@@ -235,3 +235,22 @@ def test_many_draws_of_many_rows_are_predicted_a_few_rows_at_a_time(monkeypatch)
     monkeypatch.undo()
     expected = model.predict(x, batch_size=20, num_samples=10, seed=1, verbose=0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_row_that_is_nan_is_not_answered_where_relu_and_pooling_lose_it():
+    primary = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            bhn_tf.layers.WeightNormConv2D(8, 3, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            WeightNormDense(networks.NUM_CLASSES),
+        ]
+    )
+    x = np.random.default_rng(0).random((5, 8, 8, 1), dtype="float32")
+    x[2, 3, 3] = np.nan
+    answers = networks.bayesian(primary).predict_uncertainty(x, verbose=0)
+    for values in answers.values():
+        is_nan = np.isnan(values.reshape(5, -1)).all(axis=1)
+        np.testing.assert_array_equal(is_nan, np.arange(5) == 2)
+        assert np.isfinite(np.delete(values, 2, axis=0)).all()
