@@ -6,7 +6,7 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from benchmarks import networks
-from benchmarks.timing import in_turns
+from benchmarks.timing import in_turns, milliseconds
 from benchmarks.training_steps import step_of
 from bhn_tf import hypernets
 
@@ -75,11 +75,11 @@ def _prediction(model, x, num_samples: int):
 def _curve(functions: dict, repeats: int) -> dict:
     seconds = in_turns(functions, repeats)
     sizes = list(functions)
-    milliseconds = [float(np.median(seconds[size]) * 1e3) for size in sizes]
+    times = [milliseconds(seconds[size]) for size in sizes]
     # Fixed costs rule where sizes are small: the exponent is that of the upper half.
     upper = slice(len(sizes) // 2 - 1, None)
-    exponent = np.polyfit(np.log(sizes[upper]), np.log(milliseconds[upper]), 1)[0]
-    return {"sizes": sizes, "milliseconds": milliseconds, "exponent": float(exponent)}
+    exponent = np.polyfit(np.log(sizes[upper]), np.log(times[upper]), 1)[0]
+    return {"sizes": sizes, "milliseconds": times, "exponent": float(exponent)}
 
 
 def draw(curves: dict, path) -> None:

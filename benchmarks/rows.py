@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks import timing
+
 
 class Row(NamedTuple):
     """One line of the results.
@@ -39,17 +41,16 @@ def of_seconds(
 ) -> Row:
     """A row from times taken in turns: `names` are the two functions compared."""
     name, other = names
-    ratios = np.divide(seconds[name], seconds[other])
-    low, high = np.percentile(ratios, [25, 75])
-    detail = {key: float(np.median(seconds[key]) * 1e3) for key in names}
+    low, high = np.percentile(timing.ratios(seconds, name, other), [25, 75])
+    detail = {key: timing.milliseconds(seconds[key]) for key in names}
     return Row(
         work,
         against,
-        float(np.median(ratios)),
+        timing.ratio(seconds, name, other),
         bound,
         floor,
         spread=float((high - low) / 2),
-        detail={"milliseconds": detail, "repeats": len(ratios)},
+        detail={"milliseconds": detail, "repeats": len(seconds[name])},
     )
 
 

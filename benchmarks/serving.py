@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import bhn_tf
 from benchmarks.rows import Row, of_seconds
-from benchmarks.timing import in_turns
+from benchmarks.timing import in_turns, milliseconds
 from bhn_tf import baselines, layers
 from trainers.methods import perceptron
 
@@ -53,7 +53,7 @@ def _row(seconds, rows, work, name, bound) -> Row:
         (name, "plain"),
     )
     row.detail["milliseconds"] = {
-        other: float(np.median(values) * 1e3) for other, values in seconds.items()
+        other: milliseconds(values) for other, values in seconds.items()
     }
     return row
 

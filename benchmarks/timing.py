@@ -31,10 +31,14 @@ def in_turns(
     return seconds
 
 
+def ratios(seconds: dict[str, list[float]], name: str, against: str) -> np.ndarray:
+    """The ratio of two functions within each turn."""
+    return np.divide(seconds[name], seconds[against])
+
+
 def ratio(seconds: dict[str, list[float]], name: str, against: str) -> float:
-    """Median over the turns of the ratio of two functions within a turn."""
-    pairs = np.divide(seconds[name], seconds[against])
-    return float(np.median(pairs))
+    """The median of `ratios`."""
+    return float(np.median(ratios(seconds, name, against)))
 
 
 def milliseconds(seconds: list[float]) -> float:

@@ -178,9 +178,6 @@ class MCDropout(_Baseline):
         )
         return seeds, tf.zeros([num_samples])
 
-    def _network(self, x, draw, training):
-        return self(x, training=training)
-
     def _is_drawn(self, layer):
         return isinstance(layer, tuple(_DRAWABLE.values()))
 

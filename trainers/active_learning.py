@@ -92,11 +92,7 @@ def run(config: Config) -> dict:
     sized = _sized(config)
     sets = _load(sized)
     folder = RunFolder(config, "active_learning")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _ask_and_train(sized, config, folder, sets)
+    results = folder.finished_or(lambda: _ask_and_train(sized, config, folder, sets))
     print(_table(results))
     print(f"\nCurves, pictures and all that was asked for are in {folder.path}/.")
     return results

@@ -92,11 +92,7 @@ def run(config: Config) -> dict:
     """
     sets = load_splits(config)
     folder = RunFolder(config, "adversarial_detection")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_attack(config, folder, sets)
+    results = folder.finished_or(lambda: _train_and_attack(config, folder, sets))
     print(_table(results))
     print(
         f"\nIn percent, by {_SHOWN_SCORE}: how well it tells attacked rows from clean "

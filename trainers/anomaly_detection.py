@@ -69,11 +69,7 @@ def run(config: Config) -> dict:
     """
     sets = _load(config)
     folder = RunFolder(config, "anomaly_detection")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_compare(config, folder, sets)
+    results = folder.finished_or(lambda: _train_and_compare(config, folder, sets))
     print(_table(results, config.score))
     print(
         f"\nIn percent, by {config.score}: area under the ROC curve; average "

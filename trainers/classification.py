@@ -58,11 +58,7 @@ def run(config: Config) -> dict:
     """
     sets = _load(config)
     folder = RunFolder(config, "classification")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_compare(config, folder, sets)
+    results = folder.finished_or(lambda: _train_and_compare(config, folder, sets))
     print(_table(results))
     print(_where_to_look(folder))
     return results

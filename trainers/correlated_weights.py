@@ -56,11 +56,7 @@ def run(config: Config) -> dict:
     """
     sets = _load(config)
     folder = RunFolder(config, "correlated_weights")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_test(config, folder, sets)
+    results = folder.finished_or(lambda: _train_and_test(config, folder, sets))
     print(_table(results))
     print(
         f"\nOf independent weights, {_LEVEL} of the p-values are below {_LEVEL}.\n"

@@ -123,11 +123,7 @@ def run(config: Config) -> dict:
         UsageProblem: If the output folder cannot be used.
     """
     folder = RunFolder(config, "multimodal")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_compare(config, folder)
+    results = folder.finished_or(lambda: _train_and_compare(config, folder))
     print(_table(results))
     print(
         "\nMass: share of the draws with a and b both positive, or both negative.\n"

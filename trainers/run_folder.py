@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -98,6 +99,14 @@ class RunFolder:
         """Returns the results of a finished run, or `None`."""
         path = self.path / "results.json"
         return json.loads(path.read_text()) if path.exists() else None
+
+    def finished_or(self, compute: Callable[[], dict]) -> dict:
+        """Returns the results of a finished run, or those that `compute` makes."""
+        results = self.read_results()
+        if results is None:
+            return compute()
+        print(f"This run is finished; {self.path} stays as it is.\n")
+        return results
 
     # -- logs ------------------------------------------------------------------------
 

@@ -80,11 +80,7 @@ def run(config: Config) -> dict:
         UsageProblem: If the output folder cannot be used.
     """
     folder = RunFolder(config, "toy_regression")
-    results = folder.read_results()
-    if results is not None:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    else:
-        results = _train_and_compare(config, folder)
+    results = folder.finished_or(lambda: _train_and_compare(config, folder))
     print(_table(results))
     print(
         "\nstd: standard deviation of the predictive mean, without noise, averaged\n"

@@ -6,6 +6,7 @@ the product of inputs and direction of the first weight-normalised layers, since
 scales it: of two equal hidden layers, S draws pay for one.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -40,18 +41,16 @@ def network_of_draws(
     raws = tf.map_fn(raw_outputs, draws)
     ```
     """
-    shared = {
-        id(layer): layer.shared_by_draws()
-        for layer in network._flatten_layers()
-        if isinstance(layer, WeightNorm)
-    }
+    shared = {}
     if is_graph(network):
         prefix = _Prefix(network, is_drawn)
-        tensors, products = prefix.start(inputs)
-        shared.update(products)
-        evaluate = lambda: prefix.finish(tensors)  # noqa: E731
+        tensors, shared = prefix.start(inputs)
+        evaluate = functools.partial(prefix.finish, tensors)
     else:
-        evaluate = lambda: network(inputs, training=False)  # noqa: E731
+        evaluate = functools.partial(network, inputs, training=False)
+    for layer in network._flatten_layers():
+        if isinstance(layer, WeightNorm) and id(layer) not in shared:
+            shared[id(layer)] = layer.shared_by_draws()
 
     def raw_outputs(draw):
         with generated_values({**shared, **values_of(draw)}):
