@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bhn_tf.weight_norm import inverse_norm
+from bhn_tf.weight_norm import inverse_norm, sum_of_squares
 
 
 @pytest.mark.parametrize("axes", [[0], [0, 1], [0, 1, 2]])
@@ -55,7 +55,7 @@ def test_sum_of_squares_does_not_overflow_in_half_precision():
     np.testing.assert_allclose(inverse_norm(vectors, [0]), [70_000**-0.5], rtol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 3, 2, 4), (7,)])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 3, 2, 4), (7,), (70, 3), (9, 11, 4)])
 def test_gradient_is_that_of_the_plain_formula(shape):
     vectors = tf.random.stateless_normal(shape, [1, 2])
     axes = list(range(len(shape) - 1))
@@ -75,3 +75,12 @@ def test_gradient_is_that_of_the_plain_formula(shape):
     plain = gradients(lambda v: tf.reduce_sum(v * v, axis=axes) ** -0.5)
     for one, other in zip(found, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+@pytest.mark.parametrize("num_rows", [1, 33, 66, 100, 301])
+def test_sums_of_slices_are_those_of_columns(num_rows):
+    vectors = np.random.default_rng(0).normal(size=(num_rows, 2, 5)).astype("float32")
+    for axes in ([0, 1], [0], [1], [0, 2]):
+        found = sum_of_squares(tf.constant(vectors), axes)
+        expected = np.square(vectors).sum(axis=tuple(axes))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

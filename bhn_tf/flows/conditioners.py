@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.weight_norm import inverse_norm
+from bhn_tf.weight_norm import norm
 
 _NORM_SMOOTHING = 1e-6
 # More blocks store less of a mask's zeros, and make more and smaller products.
@@ -71,16 +71,18 @@ class WeightNormConditionerDense(keras.layers.Layer):
         )
 
     def call(self, inputs):
-        products, factors = [], []
+        products, norms = [], []
         for block, direction in zip(self._blocks, self.directions, strict=True):
             direction = tf.convert_to_tensor(direction)
             if block.mask is not None:
-                direction = direction * block.mask
-            factors.append(inverse_norm(direction, [0], _NORM_SMOOTHING))
+                direction = tf.where(block.mask, direction, 0.0)
+            norms.append(norm(direction, [0], _NORM_SMOOTHING))
             seen = inputs[..., : block.num_rows]
             products.append(tf.tensordot(seen, direction, axes=1))
-        scale = self.scale * tf.concat(factors, axis=0)
-        return tf.concat(products, axis=-1) * scale + self.bias
+        # XLA keeps the gradient's quotient by the norm, and would compute a product
+        # by its reciprocal anew for every weight.
+        directed = tf.concat(products, axis=-1) / tf.concat(norms, axis=0)
+        return directed * self.scale + self.bias
 
 
 class ColumnBlock(NamedTuple):
@@ -116,7 +118,7 @@ def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
     for start, stop in zip(edges[:-1], edges[1:], strict=True):
         columns = mask[:, start:stop]
         num_rows = max(int(columns.any(axis=1).sum()), 1)
-        blocks.append(ColumnBlock(start, stop, num_rows, columns[:num_rows]))
+        blocks.append(ColumnBlock(start, stop, num_rows, columns[:num_rows] > 0))
     return blocks
 
 
