@@ -1,11 +1,13 @@
 """How time and memory grow with D, L, batch, S and rows: curves and exponents."""
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from benchmarks import networks
+from benchmarks import networks, processes
 from benchmarks.timing import in_turns, milliseconds
 from benchmarks.training_steps import step_of
 from bhn_tf import hypernets
@@ -17,39 +19,9 @@ _DRAWS = (1, 4, 16, 64, 256)
 _ROWS = (250, 1000, 4000, 16_000)
 
 
-def measure(repeats: int, is_smoke: bool) -> dict:
-    """Returns, for each quantity, sizes, milliseconds and the fitted exponent."""
-    keep = slice(0, 2 if is_smoke else None)
-    curves = {}
-    for name, family in (("RealNVP-8", hypernets.RealNVP), ("IAF-8", hypernets.IAF)):
-        curves[f"hypernet step, {name}, against D"] = _curve(
-            {size: _hypernet_step(family(), size) for size in _SIZES[keep]}, repeats
-        )
-        curves[f"hypernet step, {name[:-2]}, D = 1,610, against L"] = _curve(
-            {depth: _hypernet_step(family(depth), 1610) for depth in _DEPTHS[keep]},
-            repeats,
-        )
-    kind = networks.PERCEPTRON
-    curves["training step, MLP, RealNVP-8, against batch size"] = _curve(
-        {
-            size: step_of(networks.bayesian(kind, "realnvp", True), kind, size)
-            for size in _BATCH_SIZES[keep]
-        },
-        repeats,
-    )
-    model = networks.bayesian(kind, "realnvp", jit_compile=False)
-    x, _ = networks.data(kind, max(_ROWS[keep]))
-    curves["predict, MLP, 1,000 rows, against S"] = _curve(
-        {draws: _prediction(model, x[:1000], draws) for draws in _DRAWS[keep]}, repeats
-    )
-    curves["predict, MLP, S = 16, against rows"] = _curve(
-        {rows: _prediction(model, x[:rows], 16) for rows in _ROWS[keep]}, repeats
-    )
-    return curves
-
-
-def _hypernet_step(hypernet, event_size: int):
+def hypernet_step(family: str, num_layers: int, event_size: int):
     """One draw, its density, the gradient and Adam: the hypernet's share of a step."""
+    hypernet = {"RealNVP": hypernets.RealNVP, "IAF": hypernets.IAF}[family](num_layers)
     hypernet.build((None, event_size))
     optimizer = keras.optimizers.Adam(1e-3)
     weights = hypernet.trainable_variables
@@ -66,39 +38,121 @@ def _hypernet_step(hypernet, event_size: int):
     return lambda: float(step(tf.constant([0, 1])))
 
 
-def _prediction(model, x, num_samples: int):
-    return lambda: model.predict(
+def training_step(batch_size: int):
+    """A step of the perceptron with RealNVP."""
+    kind = networks.PERCEPTRON
+    return step_of(networks.bayesian(kind, "realnvp", True), kind, batch_size)
+
+
+def prediction(num_rows: int, num_samples: int):
+    """A prediction by the perceptron, in batches of 250 rows."""
+    x, _ = networks.data(networks.PERCEPTRON, num_rows)
+    return lambda: _predictor().predict(
         x, batch_size=250, verbose=0, num_samples=num_samples, seed=0
     )
 
 
-def _curve(functions: dict, repeats: int) -> dict:
-    seconds = in_turns(functions, repeats)
-    sizes = list(functions)
-    times = [milliseconds(seconds[size]) for size in sizes]
+@functools.cache
+def _predictor():
+    return networks.bayesian(networks.PERCEPTRON, "realnvp", jit_compile=False)
+
+
+def _works(is_smoke: bool) -> dict:
+    """By the title of its curves: a function of this module, and its arguments for
+    every size."""
+    keep = slice(0, 2 if is_smoke else None)
+    works = {}
+    for family in ("RealNVP", "IAF"):
+        works[f"hypernet step, {family}-8, against D"] = (
+            hypernet_step,
+            {size: (family, 8, size) for size in _SIZES[keep]},
+        )
+        works[f"hypernet step, {family}, D = 1,610, against L"] = (
+            hypernet_step,
+            {depth: (family, depth, 1610) for depth in _DEPTHS[keep]},
+        )
+    works["training step, MLP, RealNVP-8, against batch size"] = (
+        training_step,
+        {size: (size,) for size in _BATCH_SIZES[keep]},
+    )
+    works["predict, MLP, 1,000 rows, against S"] = (
+        prediction,
+        {draws: (1000, draws) for draws in _DRAWS[keep]},
+    )
+    works["predict, MLP, S = 16, against rows"] = (
+        prediction,
+        {rows: (rows, 16) for rows in _ROWS[keep]},
+    )
+    return works
+
+
+def measure(repeats: int, is_smoke: bool) -> dict:
+    """Returns, for each quantity, its sizes and, for time and for memory, the values
+    and the fitted exponent."""
+    curves = {}
+    for title, (work, arguments) in _works(is_smoke).items():
+        print(f"  {title}", flush=True)
+        functions = {size: work(*given) for size, given in arguments.items()}
+        seconds = in_turns(functions, repeats)
+        sizes = list(functions)
+        times = [milliseconds(seconds[size]) for size in sizes]
+        memory = [_added_memory(work, given) for given in arguments.values()]
+        curves[title] = {
+            "sizes": sizes,
+            "milliseconds": _fitted(sizes, times),
+            "megabytes": _fitted(sizes, memory),
+        }
+    return curves
+
+
+def _added_memory(work, arguments) -> float:
+    """The peak that building and two calls add in a process of their own, in MB.
+
+    Weights, moments, data and answers are in it.
+    """
+    return processes.number_from(
+        "from benchmarks import growth, processes\n"
+        "before = processes.peak_memory()\n"
+        f"work = growth.{work.__name__}(*{arguments!r})\n"
+        "work(), work()\n"
+        "print(processes.peak_memory() - before)\n"
+    )
+
+
+def _fitted(sizes, values) -> dict:
     # Fixed costs rule where sizes are small: the exponent is that of the upper half.
     upper = slice(len(sizes) // 2 - 1, None)
-    exponent = np.polyfit(np.log(sizes[upper]), np.log(times[upper]), 1)[0]
-    return {"sizes": sizes, "milliseconds": times, "exponent": float(exponent)}
+    exponent = np.polyfit(np.log(sizes[upper]), np.log(values[upper]), 1)[0]
+    return {"values": list(values), "exponent": float(exponent)}
 
 
 def draw(curves: dict, path) -> None:
-    """Draws all curves on logarithmic axes, with a line of slope 1 beside each."""
-    columns = 4
-    num_rows = -(-len(curves) // columns)
-    figure = Figure(figsize=(3.2 * columns, 2.9 * num_rows), layout="constrained")
-    axes = figure.subplots(num_rows, columns, squeeze=False).ravel()
-    for axis, (name, curve) in zip(axes, curves.items(), strict=False):
-        sizes, values = np.array(curve["sizes"]), np.array(curve["milliseconds"])
-        title, variable = name.rsplit(", against ", 1)
-        axis.loglog(sizes, values, "o-", label=f"exponent {curve['exponent']:.2f}")
-        axis.loglog(
-            sizes, values[-1] * sizes / sizes[-1], ":", c="grey", label="linear"
-        )
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel(variable)
-        axis.set_ylabel("milliseconds")
-        axis.legend(fontsize=8)
-    for axis in axes[len(curves) :]:
-        axis.set_visible(False)
+    """Draws time and, below it, memory on logarithmic axes, with a line of slope 1."""
+    figure = Figure(figsize=(3.0 * len(curves), 5.6), layout="constrained")
+    rows = figure.subplots(2, len(curves), squeeze=False)
+    for axes, quantity in zip(rows, ("milliseconds", "megabytes"), strict=True):
+        for axis, (title, curve) in zip(axes, curves.items(), strict=True):
+            sizes, values = np.array(curve["sizes"]), curve[quantity]["values"]
+            exponent = curve[quantity]["exponent"]
+            axis.loglog(sizes, values, "o-", label=f"exponent {exponent:.2f}")
+            linear = values[-1] * sizes / sizes[-1]
+            axis.loglog(sizes, linear, ":", c="grey", label="linear")
+            work, variable = title.rsplit(", against ", 1)
+            axis.set_title(work, fontsize=9)
+            axis.set_xlabel(variable)
+            axis.set_ylabel(quantity)
+            axis.legend(fontsize=8)
     figure.savefig(path, dpi=120)
+
+
+def as_table(curves: dict) -> str:
+    """The exponents as a Markdown table."""
+    lines = ["| work | against | time | memory |", "|---|---|---|---|"]
+    for title, curve in curves.items():
+        work, variable = title.rsplit(", against ", 1)
+        exponents = [
+            f"{curve[quantity]['exponent']:.2f}"
+            for quantity in ("milliseconds", "megabytes")
+        ]
+        lines.append(f"| {work} | {variable} | {' | '.join(exponents)} |")
+    return "\n".join(lines)

@@ -32,11 +32,11 @@ model.fit(x, y, batch_size=networks.BATCH_SIZE, verbose=0)
 print(time.perf_counter() - start)
 """
 
-# The peak of this process alone: `ru_maxrss` would begin with that of its parent.
 _PREDICT = """
 import numpy as np
 import keras
 import bhn_tf
+from benchmarks import processes
 x = np.zeros((10_000, 784), "float32")
 def network(dense):
     return keras.Sequential([
@@ -46,10 +46,18 @@ if {num_samples}:
     model.{call}(x, batch_size={batch_size}, num_samples={num_samples}, verbose=0)
 else:
     network(keras.layers.Dense).predict(x, batch_size={batch_size}, verbose=0)
-with open("/proc/self/status") as file:
-    (peak,) = [line.split()[1] for line in file if line.startswith("VmHWM")]
-print(int(peak) / 1024)
+print(processes.peak_memory())
 """
+
+
+def peak_memory() -> float:
+    """The highest resident memory of this process so far, in MB.
+
+    Of this process alone: `ru_maxrss` would begin with that of its parent.
+    """
+    with open("/proc/self/status") as file:
+        (peak,) = [line.split()[1] for line in file if line.startswith("VmHWM")]
+    return int(peak) / 1024
 
 
 def startup(repeats: int) -> list[Row]:
@@ -59,7 +67,7 @@ def startup(repeats: int) -> list[Row]:
         ("`import bhn_tf` after TensorFlow and TFP", _IMPORTS, 0.5),
         ("construction to the end of the first step, IAF-8 MLP", _FIRST_STEP, 10.0),
     ):
-        seconds = [_number_from(source) for _ in range(repeats)]
+        seconds = [number_from(source) for _ in range(repeats)]
         spread = (max(seconds) - min(seconds)) / 2
         rows.append(
             Row(
@@ -77,7 +85,7 @@ def startup(repeats: int) -> list[Row]:
 
 def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
     """Peak memory of predictions of 10,000 rows, above that of plain `predict`."""
-    plain = _number_from(
+    plain = number_from(
         _PREDICT.format(num_samples=0, call="predict", batch_size=batch_size)
     )
     rows = []
@@ -90,7 +98,7 @@ def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
                 Row(
                     f"peak memory of `{call}`, 10,000 rows, S = {num_samples:,}",
                     "plain `predict`",
-                    _number_from(source) - plain,
+                    number_from(source) - plain,
                     500.0,
                     unit="MB more",
                     detail={"plain": plain},
@@ -99,7 +107,7 @@ def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
     return rows
 
 
-def _number_from(source: str) -> float:
+def number_from(source: str) -> float:
     """Runs a program and returns the number that it prints last."""
     result = subprocess.run(
         [sys.executable, "-c", source],

@@ -1,6 +1,6 @@
 """Measures everything and writes the results: `python -m benchmarks.run`.
 
-Prints the table, writes `results.json` and `table.md` and draws `growth.png`. Parts can
+Prints the tables, writes them beside `results.json` and draws `growth.png`. Parts can
 be run alone; what an earlier run of the same folder has measured is kept.
 """
 
@@ -28,12 +28,13 @@ _PARTS = (
     "cnn_predict",
     "startup",
     "memory",
-    "serving",
 )
+# Parts with tables of their own beside their rows in the table.
+_OTHERS = ("serving", "growth")
 
 
 def _define_flags():
-    flags.DEFINE_list("parts", [*_PARTS, "growth"], "What to measure.")
+    flags.DEFINE_list("parts", [*_PARTS, *_OTHERS], "What to measure.")
     flags.DEFINE_string("output_dir", "benchmarks/results", "Folder of results.")
     flags.DEFINE_integer("repeats", 7, "Measurements of each.", lower_bound=1)
     flags.DEFINE_enum(
@@ -55,11 +56,10 @@ def measure(part: str, repeats: int, is_smoke: bool, rates: dict) -> list[Row]:
             perceptron, *((200, 100, 2) if is_smoke else (10_000, 500, 100)), repeats
         ),
         "cnn_predict": lambda: predictions.measure(
-            convolutional, *((20, 10, 2) if is_smoke else (100, 100, 100)), repeats
+            convolutional, *((20, 10, 2) if is_smoke else (200, 200, 100)), repeats
         ),
         "startup": lambda: processes.startup(repeats),
         "memory": lambda: processes.memory((1, 2) if is_smoke else (1, 100, 10_000)),
-        "serving": lambda: serving.measure(repeats, calls=2 if is_smoke else 50),
     }
     return measurements[part]()
 
@@ -77,33 +77,46 @@ def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
         if part == "growth":
             results["growth"] = growth.measure(repeats, is_smoke)
             growth.draw(results["growth"], folder / "growth.png")
+            _write_table(folder / "growth.md", growth.as_table(results["growth"]))
         else:
-            rows = measure(part, repeats, is_smoke, results["rates"])
+            if part == "serving":
+                rows, lines = serving.measure(repeats, calls=2 if is_smoke else 50)
+                results["serving"] = lines
+                _write_table(folder / "serving.md", serving.as_table(lines))
+            else:
+                rows = measure(part, repeats, is_smoke, results["rates"])
             results["parts"][part] = [row._asdict() for row in rows]
             print(as_table(rows), flush=True)
         # What is measured is kept, also where a later part fails.
         with written_atomically(path) as temporary:
             temporary.write_text(json.dumps(results, indent=2) + "\n")
-    rows = [Row(**row) for part in _PARTS for row in results["parts"].get(part, [])]
-    with written_atomically(folder / "table.md") as temporary:
-        temporary.write_text(as_table(rows) + "\n")
+    parts = (*_PARTS, "serving")
+    rows = [Row(**row) for part in parts for row in results["parts"].get(part, [])]
+    _write_table(folder / "table.md", as_table(rows))
     return results
+
+
+def _write_table(path: Path, table: str) -> None:
+    print(table, flush=True)
+    with written_atomically(path) as temporary:
+        temporary.write_text(table + "\n")
 
 
 def main(arguments):
     """Runs what the flags say."""
     if len(arguments) > 1:
         raise app.UsageError(f"Unexpected argument {arguments[1]!r}.")
-    unknown = set(flags.FLAGS.parts) - {*_PARTS, "growth"}
+    unknown = set(flags.FLAGS.parts) - {*_PARTS, *_OTHERS}
     if unknown:
-        raise app.UsageError(f"--parts: {sorted(unknown)} are none of {_PARTS}.")
+        raise app.UsageError(
+            f"--parts: {sorted(unknown)} are none of {(*_PARTS, *_OTHERS)}."
+        )
     run(
         flags.FLAGS.parts,
         flags.FLAGS.output_dir,
         flags.FLAGS.repeats,
         flags.FLAGS.scale == "smoke",
     )
-    print((Path(flags.FLAGS.output_dir) / "table.md").read_text())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Served models: how long a request takes, of one row and of many."""
+"""Served models: latency and throughput by rows and draws, beside other methods."""
 
 import tempfile
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -10,79 +11,122 @@ import bhn_tf
 from benchmarks.rows import Row, of_seconds
 from benchmarks.timing import in_turns, milliseconds
 from bhn_tf import baselines, layers
-from trainers.methods import perceptron
 
-_NUM_SAMPLES = 32
-_BATCH_SIZES = (1, 64)
-# Work, served model, bound against the plain model's request of one row.
-_BOUNDS = (("drawn anew", "bhn", 10.0), ("frozen draws", "bhn_frozen", 5.0))
+_NUM_DRAWS = (8, 32, 128)
+_BATCH_SIZES = (1, 16, 256)
+# What a served request may cost beside one of the plain model: rows, S, model, bound.
+_BOUNDS = ((1, 32, "BHN, drawn anew", 10.0), (1, 32, "BHN, frozen draws", 5.0))
+_PLAIN = "plain"
 
 
-def measure(repeats: int, calls: int) -> list[Row]:
-    """Times requests to exported models of a digit network, in turns.
+def measure(repeats: int, calls: int) -> tuple[list[Row], list[dict]]:
+    """Times requests to exported models of the network of `saved_models/digits`.
 
-    All answer from 32 draws (an ensemble: from 32 members) but the plain one.
+    Models that answer from as many draws, members or masks take turns, and the plain
+    network with them.
+
+    Returns:
+        The rows that have a bound, and a line for every model, S and number of rows.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        served = {
-            name: _served(model, folder, frozen) for name, model, frozen in _models()
-        }
-        seconds = {}
-        for rows in _BATCH_SIZES:
-            x = tf.constant(np.zeros((rows, 28, 28, 1), "float32"))
-            requests = {
-                name: lambda signature=signature, x=x: signature(x)["mean"].numpy()
-                for name, signature in served.items()
+    rows, lines = [], []
+    for num_draws in _NUM_DRAWS:
+        with tempfile.TemporaryDirectory() as folder:
+            served = {
+                name: _served(model, folder, num_draws, frozen)
+                for name, model, frozen in _models(num_draws)
             }
-            seconds[rows] = in_turns(requests, repeats, calls)
-    return [
-        _row(seconds[rows], rows, *bounded)
-        for rows in _BATCH_SIZES
-        for bounded in _BOUNDS
-    ]
+            for num_rows in _BATCH_SIZES:
+                x = tf.constant(np.zeros((num_rows, 28, 28, 1), "uint8"))
+                requests = {
+                    name: lambda signature=signature, x=x: signature(x)["mean"].numpy()
+                    for name, signature in served.items()
+                }
+                # Requests of many rows and draws take long enough to need few calls.
+                few = max(2, calls * 32 // (num_rows * num_draws))
+                seconds = in_turns(requests, repeats, min(calls, few))
+                lines += list(_lines(seconds, num_draws, num_rows))
+                rows += list(_rows(seconds, num_draws, num_rows))
+    return rows, lines
 
 
-def _row(seconds, rows, work, name, bound) -> Row:
-    row = of_seconds(
-        f"served request, {rows} rows at once, S = {_NUM_SAMPLES}, {work}",
-        "the plain model",
-        # The bounds are for one row; of many rows every draw costs its products.
-        bound if rows == 1 else float(_NUM_SAMPLES),
-        None,
-        seconds,
-        (name, "plain"),
+def _lines(seconds, num_draws, num_rows) -> Iterator[dict]:
+    for name, values in seconds.items():
+        latency = milliseconds(values)
+        yield {
+            "model": name,
+            "num_draws": 1 if name == _PLAIN else num_draws,
+            "beside": num_draws,
+            "num_rows": num_rows,
+            "milliseconds": latency,
+            "rows_per_second": 1e3 * num_rows / latency,
+        }
+
+
+def _rows(seconds, num_draws, num_rows) -> Iterator[Row]:
+    for rows, draws, name, bound in _BOUNDS:
+        if (rows, draws) == (num_rows, num_draws):
+            yield of_seconds(
+                f"served request, {rows} row, S = {draws}, {name}",
+                "the plain model served",
+                bound,
+                None,
+                seconds,
+                (name, _PLAIN),
+            )
+
+
+def as_table(lines: list[dict]) -> str:
+    """Latencies and throughputs as a Markdown table."""
+    sizes = sorted({line["num_rows"] for line in lines})
+    head = "".join(f" {size} rows |" for size in sizes).replace(" 1 rows", " 1 row")
+    table = [f"| model | S |{head}", "|---|---|" + "---|" * len(sizes)]
+    cells = {}
+    for line in lines:
+        # The plain network is timed beside each S: shown once, beside the first.
+        if line["model"] == _PLAIN and line["beside"] != lines[0]["beside"]:
+            continue
+        cells.setdefault((line["model"], line["num_draws"]), []).append(
+            f"{line['milliseconds']:.2f} ms, {line['rows_per_second']:,.0f}/s"
+        )
+    for (name, num_draws), values in sorted(cells.items(), key=lambda i: i[0][1]):
+        table.append(f"| {name} | {num_draws} | {' | '.join(values)} |")
+    return "\n".join(table)
+
+
+def _network(dense, dropout_rate: float = 0.0):
+    hidden = [dense(64, activation="relu")]
+    if dropout_rate:
+        hidden.append(keras.layers.Dropout(dropout_rate))
+    return keras.Sequential(
+        [
+            keras.layers.Input((28, 28, 1), dtype="uint8"),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.AveragePooling2D(2),
+            keras.layers.Flatten(),
+            *hidden,
+            dense(10),
+        ]
     )
-    row.detail["milliseconds"] = {
-        other: milliseconds(values) for other, values in seconds.items()
-    }
-    return row
 
 
-def _models():
+def _models(num_draws: int):
     """Name, model and whether its draws are frozen."""
-
-    def network(dense, dropout_rate=0.0):
-        return perceptron((28, 28, 1), (128, 128), 10, dense, dropout_rate)
-
     dense = keras.layers.Dense
     bayesian = bhn_tf.BayesianHypernet(
-        network(layers.WeightNormDense), bhn_tf.hypernets.RealNVP(4, (50,))
+        _network(layers.WeightNormDense), bhn_tf.hypernets.RealNVP(2, (16,))
     )
+    members = [_network(dense) for _ in range(num_draws)]
     return [
-        ("plain", baselines.Deterministic(network(dense)), False),
-        ("bhn", bayesian, False),
-        ("bhn_frozen", bayesian, True),
-        ("mc_dropout", baselines.MCDropout(network(dense, 0.5)), False),
-        (
-            "ensemble",
-            baselines.DeepEnsemble([network(dense) for _ in range(_NUM_SAMPLES)]),
-            False,
-        ),
+        (_PLAIN, baselines.Deterministic(_network(dense)), False),
+        ("BHN, drawn anew", bayesian, False),
+        ("BHN, frozen draws", bayesian, True),
+        ("MC dropout", baselines.MCDropout(_network(dense, 0.5)), False),
+        ("ensemble", baselines.DeepEnsemble(members), False),
     ]
 
 
-def _served(model, folder, frozen):
-    path = model.export(folder, num_samples=_NUM_SAMPLES, ensemble=frozen)
+def _served(model, folder, num_draws, frozen):
+    path = model.export(folder, num_samples=num_draws, ensemble=frozen)
     loaded = tf.saved_model.load(path)
     signature = loaded.signatures["serving_default"]
 
