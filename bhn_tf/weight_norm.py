@@ -97,7 +97,7 @@ def sum_of_squares(vectors, axes) -> tf.Tensor:
 
 
 def _sum_of_squared_columns(matrix, num_slices):
-    num_rows = matrix.shape[0] // num_slices * num_slices
-    slices = tf.split(matrix[:num_rows], num_slices)
-    total = tf.reduce_sum(tf.add_n([tf.square(part) for part in slices]), axis=0)
-    return total + tf.reduce_sum(tf.square(matrix[num_rows:]), axis=0)
+    num_rows, num_left = divmod(matrix.shape[0], num_slices)
+    *slices, rest = tf.split(matrix, [num_rows] * num_slices + [num_left])
+    sums = tf.add_n([tf.square(part) for part in slices])
+    return sum(tf.reduce_sum(values, axis=0) for values in (sums, tf.square(rest)))

@@ -28,6 +28,8 @@ from trainers.tables import text_table
 
 _METHODS = ("bhn", "deterministic", "mc_dropout")
 _SCORE = "predictive_entropy"
+# What the model card of the export says of the model.
+_QUALITY = ("accuracy", "nll", "ece")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
             config, uncertainties[method], sets["test"][1], seconds
         )
         if method == "bhn":
-            save_main_model(folder, model)
+            quality = {name: measured[method][name] for name in _QUALITY}
+            save_main_model(folder, model, quality)
     _draw_pictures(folder, uncertainties, sets["test"][1])
     results = {"methods": measured, "config": dataclasses.asdict(config)}
     folder.write_json("results.json", results)

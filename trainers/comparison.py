@@ -65,11 +65,17 @@ def predict_uncertainty(config: ComparisonConfig, model, x) -> dict:
     )
 
 
-def save_main_model(folder: RunFolder, model) -> None:
-    """Saves the trained model, and exports it once, also where a killed run had not."""
+def save_main_model(folder: RunFolder, model, measured: dict | None = None) -> None:
+    """Saves the trained model, and exports it once, also where a killed run had not.
+
+    Args:
+        folder: Where the model goes.
+        model: The trained model.
+        measured: Its quality, numbers by name, for the model card.
+    """
     model.save(folder.path / "model.keras")
     if not (folder.path / "saved_model" / "1").exists():
-        model.export(folder.path / "saved_model")
+        model.export(folder.path / "saved_model", metrics=measured)
 
 
 def _model(name, config, shape, num_classes, num_examples) -> keras.Model:

@@ -74,8 +74,9 @@ class WeightNormConditionerDense(keras.layers.Layer):
         products, norms = [], []
         for block, direction in zip(self._blocks, self.directions, strict=True):
             direction = tf.convert_to_tensor(direction)
-            if block.mask is not None:
-                direction = tf.where(block.mask, direction, 0.0)
+            if block.num_visible is not None:
+                rows = tf.range(block.num_rows)[:, tf.newaxis]
+                direction = tf.where(rows < block.num_visible, direction, 0.0)
             norms.append(norm(direction, [0], _NORM_SMOOTHING))
             seen = inputs[..., : block.num_rows]
             products.append(tf.tensordot(seen, direction, axes=1))
@@ -86,12 +87,14 @@ class WeightNormConditionerDense(keras.layers.Layer):
 
 
 class ColumnBlock(NamedTuple):
-    """Columns `start` to `stop` of a masked matrix: its first `num_rows` rows."""
+    """Columns `start` to `stop` of a masked matrix: its first `num_rows` rows, of which
+    each column sees the first `num_visible`. Numbers, since masks would make graphs as
+    large as weights."""
 
     start: int
     stop: int
     num_rows: int
-    mask: np.ndarray | None
+    num_visible: np.ndarray | None
 
 
 def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
@@ -116,9 +119,9 @@ def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
     edges[0] = 0
     blocks = []
     for start, stop in zip(edges[:-1], edges[1:], strict=True):
-        columns = mask[:, start:stop]
-        num_rows = max(int(columns.any(axis=1).sum()), 1)
-        blocks.append(ColumnBlock(start, stop, num_rows, columns[:num_rows] > 0))
+        num_visible = mask[:, start:stop].sum(axis=0).astype("int32")
+        num_rows = max(int(num_visible.max()), 1)
+        blocks.append(ColumnBlock(start, stop, num_rows, num_visible))
     return blocks
 
 

@@ -68,6 +68,15 @@ def test_the_saved_model_is_the_one_that_was_measured(finished):
     assert np.mean(mean.argmax(axis=1) == y) == results["methods"]["bhn"]["accuracy"]
 
 
+def test_the_model_card_says_how_good_the_model_is(finished):
+    _, folder, results = finished
+    path = folder / "saved_model" / "1" / "assets.extra" / "model_card.json"
+    measured = results["methods"]["bhn"]
+    assert json.loads(path.read_text())["metrics"] == {
+        name: measured[name] for name in ("accuracy", "nll", "ece")
+    }
+
+
 def test_a_finished_run_changes_nothing(finished, capsys):
     config, folder, results = finished
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
