@@ -12,10 +12,6 @@ def test_is_one_over_the_norm(axes):
     np.testing.assert_allclose(inverse_norm(vectors, axes), expected, rtol=1e-6)
 
 
-def test_smoothing_adds_to_the_square():
-    np.testing.assert_allclose(inverse_norm([[3.0]], [0], 7.0), [0.25], rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     "decorate",
     [lambda f: f, tf.function, lambda f: tf.function(f, jit_compile=True)],

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.weight_norm import norm
+from bhn_tf.weight_norm import sum_of_squares
 
 _NORM_SMOOTHING = 1e-6
 # More blocks store less of a mask's zeros, and make more and smaller products.
@@ -71,19 +71,23 @@ class WeightNormConditionerDense(keras.layers.Layer):
         )
 
     def call(self, inputs):
-        products, norms = [], []
+        products, squares = [], []
         for block, direction in zip(self._blocks, self.directions, strict=True):
             direction = tf.convert_to_tensor(direction)
             if block.num_visible is not None:
-                rows = tf.range(block.num_rows)[:, tf.newaxis]
-                direction = tf.where(rows < block.num_visible, direction, 0.0)
-            norms.append(norm(direction, [0], _NORM_SMOOTHING))
-            seen = inputs[..., : block.num_rows]
+                rows = np.arange(block.num_rows, dtype="int32")[:, np.newaxis]
+                is_visible = tf.less(rows, block.num_visible)
+                direction = tf.where(is_visible, direction, 0.0)
+            squares.append(sum_of_squares(direction, [0]))
+            is_whole = block.num_rows == inputs.shape[-1]
+            seen = inputs if is_whole else inputs[..., : block.num_rows]
             products.append(tf.tensordot(seen, direction, axes=1))
-        # XLA keeps the gradient's quotient by the norm, and would compute a product
-        # by its reciprocal anew for every weight.
-        directed = tf.concat(products, axis=-1) / tf.concat(norms, axis=0)
-        return directed * self.scale + self.bias
+        # A unit with a single input has no direction to learn, so its exact gradient
+        # is zero: the smoothing keeps it from being frozen, and the norm from zero.
+        norm = tf.sqrt(tf.concat(squares, axis=0) + _NORM_SMOOTHING)
+        # Divided, since XLA keeps a quotient of the gradient, and would compute a
+        # product by the reciprocal anew for every weight.
+        return tf.concat(products, axis=-1) / norm * self.scale + self.bias
 
 
 class ColumnBlock(NamedTuple):
