@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -19,7 +20,7 @@ from bhn_tf.random import stateless_seed
 tfd = tfp.distributions
 
 _STEPS_AT_ONCE = 25
-_DRAWS_FOR_SCALING = 2_000
+_DRAWS_FOR_SPREAD = 1_000
 
 
 class HamiltonianDraws(NamedTuple):
@@ -107,15 +108,17 @@ def hamiltonian_monte_carlo(
 
     The posterior is that of the model: its prior, its likelihood with the noise as it
     is, and its other weights (v and b) held fixed. Chains start at draws of the
-    hypernet and move in coordinates in which the hypernet's draws have unit
-    covariance, as the paper's authors did; neither changes what they converge to.
+    hypernet, as the paper's authors did. For the first half of the burn-in they move
+    in coordinates in which the prior has unit spread, then in those in which they
+    themselves had it: scaled by the hypernet's draws, whose spread may be far from the
+    posterior's, they diverge more often. None of it changes what they converge to.
 
     Args:
         model: A built `BayesianHypernet` with random values; it is not changed.
         x, y: All training data, as arrays.
         num_samples: S, draws of all chains together, a multiple of `num_chains`.
-        num_burnin_steps: Steps of each chain that are thrown away; on the first four
-            fifths of them the step size is adapted (dual averaging).
+        num_burnin_steps: Steps of each chain that are thrown away; on four fifths of
+            each half the step size is adapted (dual averaging).
         num_chains: Chains, moved at once.
         seed: A non-negative integer for the same draws every time.
         max_tree_depth: A step takes up to two to this power gradients.
@@ -151,52 +154,51 @@ def hamiltonian_monte_carlo(
     if not model.num_random:
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
     model._checked(x, y, None)
-    location, factor = _location_and_factor(model, seed)
-
-    def to_values(whitened):
-        return location + tf.linalg.matvec(factor, whitened)
-
+    half = -(-num_burnin_steps // 2)
+    num_kept = num_samples // num_chains
+    total = 2 * half + num_kept
     log_joint = _log_joint(model, x, y)
+    stddev = tf.Variable(_spread(model.prior))
     kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
         tfp.mcmc.NoUTurnSampler(
-            lambda whitened: log_joint(to_values(whitened)),
+            lambda scaled: log_joint(stddev * scaled),
             step_size=0.1,
             max_tree_depth=max_tree_depth,
         ),
-        num_adaptation_steps=int(0.8 * num_burnin_steps),
+        num_adaptation_steps=int(0.8 * half),
         target_accept_prob=0.8,
     )
+    move = _moving(kernel, jit_compile)
+
+    def run(values, num_steps, seed, num_done):
+        """Moves the chains on from g [chains, D], in units of `stddev`."""
+
+        def report(done):
+            if progress is not None:
+                progress(num_done + done, total)
+
+        traced = _run(kernel, move, values / stddev, num_steps, seed, report)
+        return {**traced, "values": traced["state"] * stddev.numpy()}
+
+    seeds = tf.unstack(tfp.random.split_seed(stateless_seed(seed), n=2))
     start = tf.constant(model.sample_scales(num_chains, seed))
-    state = tf.linalg.triangular_solve(factor, tf.transpose(start - location))
-    traced = _run(
-        kernel,
-        tf.transpose(state),
-        num_burnin_steps,
-        num_samples // num_chains,
-        stateless_seed(seed),
-        jit_compile,
-        progress,
-    )
-    values = to_values(traced["state"]).numpy()
+    begun = run(start, half, seeds[0], 0)["values"]
+    # The earliest steps still lead away from where the chains started.
+    stddev.assign(begun[half // 2 :].std(axis=(0, 1)))
+    found = run(tf.constant(begun[-1]), half + num_kept, seeds[1], half)
+    kept = {name: values[half:] for name, values in found.items()}
     return HamiltonianDraws(
-        np.moveaxis(values, 1, 0).reshape(num_samples, -1),
+        np.moveaxis(kept["values"], 1, 0).reshape(num_samples, -1),
         num_chains,
-        float(np.mean(np.minimum(np.exp(traced["log_accept_ratio"]), 1.0))),
-        float(np.mean(traced["has_divergence"])),
+        float(np.mean(np.minimum(np.exp(kept["log_accept_ratio"]), 1.0))),
+        float(np.mean(kept["has_divergence"])),
     )
 
 
-def _location_and_factor(model, seed):
-    """Mean and Cholesky factor of the covariance of the hypernet's draws."""
-    draws = model.sample_scales(_DRAWS_FOR_SCALING, seed).astype("float64")
-    covariance = np.atleast_2d(np.cov(draws.T))
-    # Some of the diagonal keeps directions that were hardly drawn from vanishing.
-    covariance += 1e-2 * np.diag(np.diag(covariance))
-    factor = np.linalg.cholesky(covariance)
-    return (
-        tf.constant(draws.mean(axis=0), tf.float32),
-        tf.constant(factor, tf.float32),
-    )
+def _spread(prior):
+    """The standard deviation of each value, robust: a Cauchy prior has none, [D]."""
+    draws = prior.sample(_DRAWS_FOR_SPREAD, seed=stateless_seed(0)).numpy()
+    return tf.constant(scipy.stats.median_abs_deviation(draws, scale="normal"))
 
 
 def _log_joint(model, x, y):
@@ -213,8 +215,8 @@ def _log_joint(model, x, y):
     return log_joint
 
 
-def _run(kernel, state, num_burnin, num_results, seed, jit_compile, progress):
-    """Moves the chains, some steps a call, and returns what came after the burn-in."""
+def _moving(kernel, jit_compile):
+    """A function that moves the chains some steps on."""
 
     def trace(_, results):
         inner = results.inner_results
@@ -236,17 +238,20 @@ def _run(kernel, state, num_burnin, num_results, seed, jit_compile, progress):
             seed=seed,
         )
 
-    total = num_burnin + num_results
+    return move
+
+
+def _run(kernel, move, state, num_steps, seed, report):
+    """Moves the chains, some steps a call, and returns what they went through."""
     results, kept = kernel.bootstrap_results(state), []
-    for done in range(0, total, _STEPS_AT_ONCE):
+    for done in range(0, num_steps, _STEPS_AT_ONCE):
         seed, now = tf.unstack(tfp.random.split_seed(seed, n=2))
         states, traced, results = move(state, results, now)
         state = states[-1]
         kept.append({"state": states, **traced})
-        if progress is not None:
-            progress(min(done + _STEPS_AT_ONCE, total), total)
+        report(min(done + _STEPS_AT_ONCE, num_steps))
     return {
-        name: np.concatenate([block[name].numpy() for block in kept])[num_burnin:total]
+        name: np.concatenate([block[name].numpy() for block in kept])[:num_steps]
         for name in kept[0]
     }
 

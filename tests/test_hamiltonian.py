@@ -78,7 +78,7 @@ def test_a_seed_repeats_the_draws_and_leaves_the_model_alone(model):
     np.testing.assert_array_equal(one.draws, sampled(model, **options).draws)
     other = sampled(model, **options, seed=2)
     assert (one.draws != other.draws).any()
-    assert calls == [(25, 30), (30, 30)]
+    assert calls == [(5, 30), (30, 30)]
     for a, b in zip(before, networks.weights_of(model), strict=True):
         np.testing.assert_array_equal(a, b)
 
