@@ -27,6 +27,7 @@ TRAINERS = [
 SERVING = ["tensorflow-serving-api>=2.18"]
 SCORE = ["pyarrow>=14"]
 DEMO = ["flask>=3"]
+BEAM = ["apache-beam>=2.70", "google-crc32c>=1.5", *SCORE]
 
 setup(
     name="bhn-tf",
@@ -55,13 +56,15 @@ setup(
         # Warm-up requests beside an export, and gRPC.
         "serving": SERVING,
         "score": SCORE,
-        "beam": ["apache-beam>=2.70", "google-crc32c>=1.5", *SCORE],
+        "beam": BEAM,
         "demo": DEMO,
         "test": [
             *TRAINERS,
             *SERVING,
-            *SCORE,
+            *BEAM,
             *DEMO,
+            # Drives a Chromium of the system, where there is one.
+            "playwright>=1.40",
             "pytest>=8",
             "pytest-xdist>=3",
             "ruff>=0.6",

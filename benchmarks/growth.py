@@ -128,21 +128,29 @@ def _fitted(sizes, values) -> dict:
 
 def draw(curves: dict, path) -> None:
     """Draws time and, below it, memory on logarithmic axes, with a line of slope 1."""
-    figure = Figure(figsize=(3.0 * len(curves), 5.6), layout="constrained")
-    rows = figure.subplots(2, len(curves), squeeze=False)
-    for axes, quantity in zip(rows, ("milliseconds", "megabytes"), strict=True):
-        for axis, (title, curve) in zip(axes, curves.items(), strict=True):
-            sizes, values = np.array(curve["sizes"]), curve[quantity]["values"]
-            exponent = curve[quantity]["exponent"]
-            axis.loglog(sizes, values, "o-", label=f"exponent {exponent:.2f}")
-            linear = values[-1] * sizes / sizes[-1]
-            axis.loglog(sizes, linear, ":", c="grey", label="linear")
-            work, variable = title.rsplit(", against ", 1)
-            axis.set_title(work, fontsize=9)
-            axis.set_xlabel(variable)
-            axis.set_ylabel(quantity)
-            axis.legend(fontsize=8)
+    num_columns = 4
+    num_rows = -(-len(curves) // num_columns)
+    figure = Figure(figsize=(3.0 * num_columns, 5.4 * num_rows), layout="constrained")
+    axes = figure.subplots(2 * num_rows, num_columns).ravel()
+    halves = axes[: len(axes) // 2], axes[len(axes) // 2 :]
+    for half, quantity in zip(halves, ("milliseconds", "megabytes"), strict=True):
+        for axis, (title, curve) in zip(half, curves.items(), strict=False):
+            _draw_curve(axis, title, curve["sizes"], quantity, curve[quantity])
+        for axis in half[len(curves) :]:
+            axis.set_visible(False)
     figure.savefig(path, dpi=120)
+
+
+def _draw_curve(axis, title: str, sizes, quantity: str, fitted: dict) -> None:
+    sizes, values = np.array(sizes), fitted["values"]
+    axis.loglog(sizes, values, "o-", label=f"exponent {fitted['exponent']:.2f}")
+    linear = values[-1] * sizes / sizes[-1]
+    axis.loglog(sizes, linear, ":", c="grey", label="linear")
+    work, variable = title.rsplit(", against ", 1)
+    axis.set_title(work, fontsize=9)
+    axis.set_xlabel(variable)
+    axis.set_ylabel(quantity)
+    axis.legend(fontsize=8)
 
 
 def as_table(curves: dict) -> str:

@@ -55,6 +55,7 @@ def test_a_prediction_is_measured():
     assert "| `predict`, MLP, S = 2, 20 rows" in rows.as_table([mean, scores])
 
 
-def test_results_shows_the_table_that_was_measured():
-    table = (ROOT / "benchmarks" / "results" / "table.md").read_text()
+@pytest.mark.parametrize("name", ["table.md", "serving.md", "growth.md"])
+def test_results_shows_the_tables_that_were_measured(name):
+    table = (ROOT / "benchmarks" / "results" / name).read_text()
     assert table.strip() in (ROOT / "RESULTS.md").read_text()
