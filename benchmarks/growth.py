@@ -121,7 +121,7 @@ def _added_memory(work, arguments) -> float:
 
 def _fitted(sizes, values) -> dict:
     # Fixed costs rule where sizes are small: the exponent is that of the upper half.
-    upper = slice(len(sizes) // 2 - 1, None)
+    upper = slice(len(sizes) // 2, None)
     exponent = np.polyfit(np.log(sizes[upper]), np.log(values[upper]), 1)[0]
     return {"values": list(values), "exponent": float(exponent)}
 

@@ -5,6 +5,8 @@ import statistics
 import subprocess
 import sys
 
+import numpy as np
+
 from benchmarks.rows import Row
 
 _IMPORTS = """
@@ -68,7 +70,7 @@ def startup(repeats: int) -> list[Row]:
         ("construction to the end of the first step, IAF-8 MLP", _FIRST_STEP, 10.0),
     ):
         seconds = [number_from(source) for _ in range(repeats)]
-        spread = (max(seconds) - min(seconds)) / 2
+        low, high = np.percentile(seconds, [25, 75])
         rows.append(
             Row(
                 work,
@@ -76,7 +78,7 @@ def startup(repeats: int) -> list[Row]:
                 statistics.median(seconds),
                 bound,
                 unit="s",
-                spread=spread,
+                spread=float(high - low) / 2,
                 detail={"repeats": repeats},
             )
         )

@@ -17,7 +17,8 @@ class Row(NamedTuple):
         bound: What it should stay below.
         floor: What no implementation could undercut, where that is known.
         unit: "x" for a ratio.
-        spread: Half the distance of the quartiles over the repeats.
+        spread: Half the distance of the quartiles over the repeats; `None` where there
+            was one.
         detail: Milliseconds and circumstances, for the JSON file.
     """
 
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     bound: float
     floor: float | None = None
     unit: str = "x"
-    spread: float = 0.0
+    spread: float | None = None
     detail: dict = {}
 
     @property
@@ -63,9 +64,10 @@ def as_table(rows: list[Row]) -> str:
     for row in rows:
         floor = "" if row.floor is None else f"{row.floor:.2f}"
         unit = " ×" if row.unit == "x" else f" {row.unit}"
+        spread = "" if row.spread is None else f" ± {row.spread:.2f}"
         met = "yes" if row.is_met else "no"
         lines.append(
-            f"| {row.work} | {row.against} | {row.measured:.2f} ± {row.spread:.2f}"
+            f"| {row.work} | {row.against} | {row.measured:.2f}{spread}"
             f"{unit} | {row.bound:g}{unit} | {floor} | {met} |"
         )
     return "\n".join(lines)

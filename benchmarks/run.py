@@ -69,11 +69,12 @@ def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
-    results = json.loads(path.read_text()) if path.exists() else {"parts": {}}
-    results["machine"] = machine.description()
-    results["rates"] = machine.rates(repeats)
+    empty = {"measured_on": {}, "parts": {}}
+    results = json.loads(path.read_text()) if path.exists() else empty
+    rates = machine.rates(repeats)
     for part in parts:
         print(f"Measuring {part} ...", flush=True)
+        results["measured_on"][part] = {**machine.description(), "rates": rates}
         if part == "growth":
             results["growth"] = growth.measure(repeats, is_smoke)
             growth.draw(results["growth"], folder / "growth.png")
@@ -84,7 +85,7 @@ def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
                 results["serving"] = lines
                 _write_table(folder / "serving.md", serving.as_table(lines))
             else:
-                rows = measure(part, repeats, is_smoke, results["rates"])
+                rows = measure(part, repeats, is_smoke, rates)
             results["parts"][part] = [row._asdict() for row in rows]
             print(as_table(rows), flush=True)
         # What is measured is kept, also where a later part fails.
@@ -106,6 +107,11 @@ def main(arguments):
     """Runs what the flags say."""
     if len(arguments) > 1:
         raise app.UsageError(f"Unexpected argument {arguments[1]!r}.")
+    if flags.FLAGS.scale == "smoke" and not flags.FLAGS["output_dir"].present:
+        raise app.UsageError(
+            "--scale=smoke would replace the results of full runs: name another "
+            "folder with --output_dir."
+        )
     unknown = set(flags.FLAGS.parts) - {*_PARTS, *_OTHERS}
     if unknown:
         raise app.UsageError(

@@ -207,7 +207,7 @@ def _log_joint(model, x, y):
 
     def of_one(values):
         raw = model(x, scales=values, training=False)
-        return tf.reduce_sum(model.likelihood.log_prob(y, raw))
+        return tf.reduce_sum(model.likelihood.unweighted_log_prob(y, raw))
 
     def log_joint(values):
         return tf.vectorized_map(of_one, values) + model.prior.log_prob(values)

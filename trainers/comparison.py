@@ -97,6 +97,5 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
 
 
 def _num_epochs(config: ComparisonConfig, num_examples: int) -> int:
-    if config.is_smoke:
-        return 2
-    return config.epochs or (50 if num_examples <= 10_000 else 20)
+    few = 2 if config.is_smoke else 50 if num_examples <= 10_000 else 20
+    return config.epochs or few

@@ -167,7 +167,7 @@ def run_binary(config_class, run: Callable) -> None:
     """Defines flags, reads them into a configuration and runs the experiment.
 
     Args:
-        config_class: A subclass of `CommonConfig`.
+        config_class: A dataclass whose fields are made by `flag`.
         run: Called with the configuration.
     """
     _define_flags(config_class)

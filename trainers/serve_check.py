@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.scoring import ServedModel
 from bhn_tf.serving import versions
-from trainers.config import UsageProblem, flag, one_of, run_binary
+from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
 
 #: How far a probability or score may be from the one on file: after other draws, and
 #: where only rounding differs between machines.
@@ -31,7 +32,7 @@ _SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(CheckedConfig):
     """Configuration of `trainers.serve_check`."""
 
     address: str = flag("", "host:port of TensorFlow Serving; empty for no server.")
@@ -39,13 +40,6 @@ class Config:
     model_name: str = flag("digits", "Name of the model on the server.")
     saved_model: str = flag("saved_models/digits", "Folder of versions, for no server.")
     requests: str = flag("saved_models/requests", "Folder of requests and answers.")
-
-    def __post_init__(self):
-        if self.protocol not in ("rest", "grpc"):
-            raise UsageProblem(
-                f"--protocol={self.protocol} makes no sense: it has to be one of "
-                "rest, grpc."
-            )
 
 
 def run(config: Config) -> dict:
@@ -141,19 +135,8 @@ def of_saved_model(path: str) -> Callable[[dict], dict]:
     Args:
         path: One version of a SavedModel.
     """
-    served = tf.saved_model.load(path)
-
-    def ask(body):
-        # The functions die with what was loaded.
-        function = served.signatures[body["signature_name"]]
-        specs = function.structured_input_signature[1]
-        inputs = {
-            key: tf.constant(value, specs[key].dtype)
-            for key, value in body["inputs"].items()
-        }
-        return {key: value.numpy() for key, value in function(**inputs).items()}
-
-    return ask
+    served = ServedModel(path)
+    return lambda body: served(body["inputs"], body["signature_name"])
 
 
 def _of_rest(address, model_name):

@@ -58,7 +58,7 @@ class Config(CommonConfig):
     )
     batch_size: int = flag(100, "Rows of a training batch.", **at_least(1))
     learning_rate: float = flag(3e-3, "Adam's first learning rate.", **positive())
-    num_flow_layers: int = flag(4, "L, layers of the flow.", **at_least(1))
+    num_flow_layers: int = flag(8, "L, layers of the flow.", **at_least(1))
     train_samples: int = flag(32, "Draws of g for each step.", **at_least(1))
     num_samples: int = flag(2_000, "S, draws of each prediction.", **at_least(2))
     num_chains: int = flag(8, "Chains of Hamiltonian Monte Carlo.", **at_least(2))
@@ -95,9 +95,10 @@ def run(config: Config) -> dict:
 def _train_and_compare(config: Config, folder: RunFolder) -> dict:
     x, y = data.blundell(config.num_examples, config.seed)
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
-    epochs = config.epochs or (300 if config.is_smoke else 10_000)
+    epochs = config.epochs or (300 if config.is_smoke else 40_000)
     num_steps = epochs * -(-len(x) // config.batch_size)
-    annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 2, 1))
+    # Most of the run has the whole KL: it is then that weights learn to vary together.
+    annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 10, 1))
     answers, found = {}, {}
     for panel in _NAMES:
         is_bayesian = panel in _RANDOM
@@ -182,6 +183,7 @@ def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
         else config.num_burnin_steps,
         num_chains=config.num_chains,
         seed=config.seed,
+        max_tree_depth=8 if config.is_smoke else 10,
         progress=methods.print_steps,
     )
     folder.write_arrays(f"{panel}-hmc", found._asdict())

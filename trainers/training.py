@@ -78,8 +78,9 @@ class _Progress(keras.callbacks.Callback):
         self._logged.append({**entry, "seconds": now - self._started})
         is_last = done == self._epochs
         if is_last or now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS:
-            self._folder.save_checkpoint(self._method, done, self.model)
+            # Log lines beyond the checkpoint are dropped when a killed run goes on.
             self._folder.log_epochs(self._method, self._logged)
+            self._folder.save_checkpoint(self._method, done, self.model)
             self._last_checkpoint = time.monotonic()
         self._show(done, {name: logs[name] for name in self._SHOWN if name in logs})
 

@@ -276,12 +276,8 @@ class ActiveLearner:
             self.model.num_examples = num_labelled
         value = randomness.seed_training(self._seed, num_labelled)
         randomness.seed_layers(self.model, value)
-        try:
-            found = self.model.fit(x, y, **{"verbose": 0, **self._fit_kwargs})
-        except ValueError:
-            # Data that are refused: their labels have to be asked for again.
-            self._take_back(entry)
-            raise
+        self._refuse_labels_without_meaning(entry)
+        found = self.model.fit(x, y, **{"verbose": 0, **self._fit_kwargs})
         metrics = {name: float(v[-1]) for name, v in found.history.items()}
         if validation_data is not None:
             batch_size = self._fit_kwargs.get("batch_size")
@@ -303,6 +299,15 @@ class ActiveLearner:
             # Its weights are made now, from this seed, and not in `fit`.
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
         return model
+
+    def _refuse_labels_without_meaning(self, entry) -> None:
+        check = getattr(self.model, "_check_labels", lambda labels: None)
+        try:
+            check(self._labels)
+        except ValueError:
+            # They have to be asked for again; whatever else fails keeps its labels.
+            self._take_back(entry)
+            raise
 
     def _take_back(self, entry) -> None:
         self._rounds.remove(entry)

@@ -53,6 +53,7 @@ class WeightNormConditionerDense(keras.layers.Layer):
 
     def build(self, input_shape):
         self._blocks = column_blocks(input_shape[-1], self.units, self.mask)
+        self.mask = None  # As large as the weights, and not needed any more.
         self.directions = [
             self.add_weight(
                 name="direction" if index == 0 else f"direction_{index}",

@@ -24,7 +24,8 @@ class Joint(Likelihood, keras.layers.Layer):
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.parts = list(parts)
         self.names = None if names is None else list(names)
-        self.weights_of_outputs = list(weights or [1.0] * len(self.parts))
+        self._own_weights = list(weights or [1.0] * len(self.parts))
+        self.weights_of_outputs = self._own_weights
         self.built = True
 
     @property
@@ -52,11 +53,11 @@ class Joint(Likelihood, keras.layers.Layer):
             by_name[name].resolved(*ending)
             for name, ending in zip(names, endings, strict=True)
         ]
-        return Joint(parts, names, self.weights_of_outputs)
+        return Joint(parts, names, self._own_weights)
 
     def set_weights_of_outputs(self, weights):
         if weights is None:
-            return
+            weights = self._own_weights
         if isinstance(weights, dict):
             unknown = set(weights) - set(self.names)
             if unknown:
@@ -106,6 +107,9 @@ class Joint(Likelihood, keras.layers.Layer):
         return tf.add_n(
             [w * lp for w, lp in zip(self.weights_of_outputs, log_probs, strict=True)]
         )
+
+    def unweighted_log_prob(self, y, raw):
+        return tf.add_n(list(self.named_log_probs(y, raw).values()))
 
     def as_outputs(self, y, outputs):
         return keras.tree.pack_sequence_as(outputs, self.flatten(y))
@@ -159,7 +163,7 @@ class Joint(Likelihood, keras.layers.Layer):
             **config,
             "parts": [serialize(part) for part in self.parts],
             "names": self.names,
-            "weights": self.weights_of_outputs,
+            "weights": self._own_weights,
         }
 
     @classmethod

@@ -61,6 +61,10 @@ class Likelihood:
         """log p of each output by name, where there are several."""
         return {}
 
+    def unweighted_log_prob(self, y, raw) -> tf.Tensor:
+        """log p(y|x, g) of each example, [B], whatever `loss_weights` say."""
+        return self.log_prob(y, raw)
+
     def as_outputs(self, y, outputs):
         """Gives labels the structure of the outputs."""
         return y

@@ -129,7 +129,9 @@ class BoundedModel(PredictiveModel):
         check_count("num_samples", num_samples, minimum=2)
         self._build_from_data(x)
         self._checked(x, y, None)
-        batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size or 32)
+        # A list would be taken for one tensor.
+        arrays = keras.tree.lists_to_tuples((x, y))
+        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
         with self._answering("log_probs", batches, num_samples, seed):
             log_probs = keras.Model.predict(self, batches, verbose=0)
         log_ratios = self._log_ratios_of_draws.numpy()

@@ -34,6 +34,11 @@ def check_arrays(x, y, sample_weight, check_labels, allow_nan_inputs=False) -> N
     rows = {int(leaf.shape[0]) for leaf in leaves if leaf is not None}
     if rows == {0}:
         raise ValueError("The data `x` are empty: no rows. Give at least one.")
+    if len(rows) > 1:
+        raise ValueError(
+            f"The inputs `x` have different numbers of rows: {sorted(rows)}. Give "
+            "each the same rows."
+        )
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         for leaf in keras.tree.flatten(values):
             if leaf is not None and hasattr(leaf, "shape"):

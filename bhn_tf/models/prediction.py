@@ -267,8 +267,11 @@ class Prediction:
         """Answers for a batch under the draws that the call has made."""
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         if self._answer == "log_probs":
-            log_probs = self._score_draws(x, y, self._draws.value(), training=False)[0]
-            return tf.transpose(log_probs)
+            log_probs, *_, named = self._score_draws(
+                x, y, self._draws.value(), training=False
+            )
+            # The bound is that of the data, whatever weights the outputs have.
+            return tf.transpose(tf.add_n(list(named.values())) if named else log_probs)
         raws = self._raws(x, self._draws.value())
         if self._answer == "samples":
             return self._samples(raws)

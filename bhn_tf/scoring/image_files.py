@@ -24,14 +24,12 @@ class ImageFiles:
     Args:
         name: What they are called together.
         files: The files.
-        root: Folder that paths are told from; `None` tells them as they are.
     """
 
-    def __init__(self, name: str, files: Sequence[Path], root: Path | None = None):
+    def __init__(self, name: str, files: Sequence[Path]):
         self.name = name
         self.files = list(files)
         self.num_rows = len(self.files)
-        self._root = root
 
     @classmethod
     def of_folder(cls, folder: Path) -> "ImageFiles":
@@ -50,7 +48,7 @@ class ImageFiles:
                 f"The folder {folder} holds no images ({', '.join(SUFFIXES)}). Files "
                 f"of another kind are given by a pattern, such as '{folder}/*.npy'."
             )
-        return cls(str(folder), found, folder)
+        return cls(str(folder), found)
 
     def check(self, specs: dict) -> None:
         """Refuses images that the model does not take, by the first one."""
@@ -76,13 +74,10 @@ class ImageFiles:
                 images = list(threads.map(lambda path: _read(path, spec), paths))
                 broken = tuple(i for i, image in enumerate(images) if image is None)
                 yield Batch(
-                    [self._id(path) for path in paths],
+                    [str(path) for path in paths],
                     {key: _stack(images, spec, self.name)},
                     broken,
                 )
-
-    def _id(self, path) -> str:
-        return str(path if self._root is None else path.relative_to(self._root))
 
 
 def _read(path: Path, spec):

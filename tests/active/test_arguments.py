@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import networks
-from tests.active.learners import learner, make, pool
+from tests.active.learners import INITIAL, learner, make, pool
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,25 @@ def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path
     again = learner(directory=tmp_path)
     np.testing.assert_array_equal(found.labelled_ids, again.labelled_ids)
     assert again.run(1)[0]["ids"] == found._choose().tolist()
+
+
+def test_labels_outlive_a_training_that_fails(tmp_path):
+    x, y = pool()
+    asked = []
+
+    def label_fn(ids):
+        asked.append(ids)
+        return y[ids]
+
+    found = learner(label_fn=label_fn, directory=tmp_path, fit_kwargs={"epochs": "two"})
+    with pytest.raises((TypeError, ValueError)):
+        found.run(1)
+    np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
+    pool_x = np.where(np.arange(len(x))[:, None] == INITIAL[0], np.nan, x)
+    found = learner(pool_x=pool_x, label_fn=label_fn)
+    with pytest.raises(ValueError, match="NaN"):
+        found.run(1)
+    assert found.labelled_ids.tolist() == INITIAL and len(asked) == 2
 
 
 def test_a_score_that_the_model_does_not_have():

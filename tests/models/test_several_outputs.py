@@ -114,6 +114,31 @@ def test_it_is_saved_whole(data, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def test_weights_are_those_of_the_last_compile_and_not_of_the_bound(data):
+    x, kind, size = data
+    keras.utils.set_random_seed(0)
+    model = make_model(num_examples=N)
+    found = []
+    for loss_weights in ({"kind": 3.0}, None):
+        model.compile("adam", loss_weights=loss_weights)
+        logs = model.evaluate(x, [kind, size], verbose=0, seed=1, return_dict=True)
+        weight = 3.0 if loss_weights else 1.0
+        assert logs["nll"] == pytest.approx(
+            weight * logs["kind_nll"] + logs["size_nll"], rel=1e-5
+        )
+        # A bound of the evidence of the data knows nothing of them.
+        found.append(model.elbo(x, [kind, size], num_samples=5, seed=1).mean)
+    assert found[0] == found[1]
+
+
+def test_inputs_of_different_lengths_are_refused(data):
+    (left, right), kind, size = data
+    model = make_model(num_examples=N)
+    model.compile("adam")
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        model.train_on_batch([left, right[:-1]], [kind, size])
+
+
 def test_likelihoods_that_do_not_match_the_outputs_are_refused(data):
     network = make_model().primary
     with pytest.raises(ValueError, match="kind.*size"):

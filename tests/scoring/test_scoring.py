@@ -70,7 +70,21 @@ def test_a_folder_of_images(images, pictures, tmp_path):
     ]
     for name, image in zip(names, pictures, strict=True):
         (folder / name).write_bytes(tf.io.encode_png(image).numpy())
-    assert check(images, [str(folder)], tmp_path / "out.csv", pictures) == names
+    ids = [str(folder / name) for name in names]
+    assert check(images, [str(folder)], tmp_path / "out.csv", pictures) == ids
+
+
+def test_images_of_several_folders_have_ids_of_their_own(images, pictures, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for i, image in enumerate(pictures[:2]):
+            path = tmp_path / folder / f"{i}.png"
+            path.write_bytes(tf.io.encode_png(image).numpy())
+    # One file of the second folder is named twice, and scored once.
+    patterns = [f"{tmp_path}/b/1.png", f"{tmp_path}/a", f"{tmp_path}/b"]
+    score(images, patterns, tmp_path / "out.csv")
+    names = ("b/1.png", "a/0.png", "a/1.png", "b/0.png")
+    assert read(tmp_path / "out.csv")["id"] == [f"{tmp_path}/{n}" for n in names]
 
 
 def test_broken_images_keep_their_row(images, pictures, tmp_path):
