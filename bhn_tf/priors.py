@@ -14,8 +14,17 @@ def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
         event_size: D.
         loc: A number, D numbers, or `None` for zero.
         stddev: Standard deviation of every value.
+
+    Raises:
+        ValueError: If `loc` is neither one number nor D numbers.
     """
-    loc = tf.zeros([event_size]) + (0.0 if loc is None else loc)
+    loc = 0.0 if loc is None else loc
+    if np.size(loc) not in (1, event_size):
+        raise ValueError(
+            f"`prior_loc` has {np.size(loc)} entries, but the network has "
+            f"D = {event_size} generated values. Give one number, or one for each."
+        )
+    loc = tf.zeros([event_size]) + loc
     return tfd.Independent(tfd.Normal(loc, stddev), 1)
 
 

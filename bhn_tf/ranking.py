@@ -244,4 +244,6 @@ def reject_threshold(
 
 def _flat(values: ArrayLike) -> np.ndarray:
     """Arrays, lists and tensors as one axis of float64."""
+    if values is None:
+        raise ValueError("Expected an array of numbers, got None.")
     return np.ravel(keras.ops.convert_to_numpy(values)).astype(np.float64)

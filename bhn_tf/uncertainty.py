@@ -25,6 +25,9 @@ import tensorflow as tf
 Probabilities = np.ndarray | tf.Tensor | Sequence
 Scores = np.ndarray | tf.Tensor
 
+# Sums of a softmax are off by less, also in half precision.
+_ROUNDING = 1e-2
+
 
 def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
     """Gives a formula on finite tensors [rows, S, ..., C] what all scores share."""
@@ -40,6 +43,7 @@ def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
         if p.dtype != tf.float64:
             p = tf.cast(p, tf.float32)
         p = _checked(p, function.__name__)
+        _refuse_no_probabilities(p, function.__name__)
         # Arg max, counts and reductions treat NaN in ways that differ between
         # devices: take it out first, and put it back into the finished score.
         finite = tf.math.is_finite(p)
@@ -69,6 +73,19 @@ def _checked(p: tf.Tensor, name: str) -> tf.Tensor:
             "Expected [rows, S, ..., C] with S >= 1 draws and C >= 1 classes."
         )
     return tf.concat([1.0 - p, p], axis=-1) if p.shape[-1] == 1 else p
+
+
+def _refuse_no_probabilities(p: tf.Tensor, name: str) -> None:
+    """Where values are at hand: raw outputs would give scores without a meaning."""
+    if not tf.executing_eagerly() or not tf.size(p):
+        return
+    known = tf.where(tf.math.is_finite(p), p, tf.zeros_like(p))
+    low, high = float(tf.reduce_min(known)), float(tf.reduce_max(known))
+    if low < -_ROUNDING or high > 1 + _ROUNDING:
+        raise ValueError(
+            f"{name} got values from {low:.3g} to {high:.3g}, which are no "
+            "probabilities. Raw outputs need a softmax or sigmoid first."
+        )
 
 
 def _mean_over_draws(values: tf.Tensor) -> tf.Tensor:

@@ -187,6 +187,16 @@ def test_every_draw_is_another_network(dropout):
     assert not np.allclose(samples, other)
 
 
+def test_a_seed_means_the_same_masks_with_xla_and_without():
+    x, _ = networks.data(8)
+    model = MCDropout(with_dropout())
+    answers = []
+    for jit_compile in (True, False):
+        networks.compiled(model, jit_compile=jit_compile)
+        answers.append(model.predict(x, num_samples=8, seed=1, verbose=0))
+    np.testing.assert_allclose(*answers, atol=1e-5)
+
+
 def test_all_rows_of_a_draw_share_its_masks(dropout):
     """A row has the same answer whatever its neighbours are."""
     x, _ = networks.data(20)

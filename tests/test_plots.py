@@ -183,6 +183,14 @@ def test_score_histograms_count_what_cannot_be_drawn():
         plots.score_histograms({"in": [np.nan]}, "mean_std")
 
 
+@pytest.mark.parametrize(
+    "values", [[1.0, 1.0 + 2.3e-16], [1e30, 1e30], [0.0, 5e-324]], ids=str
+)
+def test_scores_that_differ_by_rounding_are_drawn(values):
+    ax = plots.score_histograms({"in": values}, "mean_std").axes[0]
+    assert max(ax.patches[0].get_data().values) == 1
+
+
 def test_equal_scores_can_be_drawn():
     # A deterministic model has mutual information 0 everywhere.
     scores = {"in": np.zeros(5), "out": np.zeros(7)}

@@ -142,6 +142,13 @@ def test_known_values():
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_raw_outputs_are_refused(name):
+    for values in (np.full((2, 2, 3), -1.0), np.full((2, 2, 3), 4.0)):
+        with pytest.raises(ValueError, match="no probabilities"):
+            SCORES[name](values)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_one_probability_is_two_classes(name):
     p = softmax_draws((5, 6, 2))
     np.testing.assert_allclose(SCORES[name](p[..., 1:]), SCORES[name](p), atol=1e-12)

@@ -45,7 +45,12 @@ class RunFolder:
         if self.path.exists() and any(self.path.iterdir()):
             self._enter_existing(identity)
         self.checkpoints = self.path / "checkpoints"
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageProblem(
+                f"--output_dir={self.path} cannot be made: {error}."
+            ) from error
         if not (self.path / "config.json").exists():
             self.write_json("config.json", identity)
 

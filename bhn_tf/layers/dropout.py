@@ -19,7 +19,16 @@ class _GivenMask:
         if seed is None or self.rate == 0:
             return super().call(inputs, training=training)
         shape = tf.concat([[1], self._mask_shape(inputs)[1:]], axis=0)
-        uniform = tf.random.stateless_uniform(shape, tf.maximum(seed, 0))
+        # From integers, which XLA draws as all others do; its floats differ.
+        bits = tf.random.stateless_uniform(
+            shape,
+            tf.maximum(seed, 0),
+            minval=None,
+            maxval=None,
+            dtype=tf.uint32,
+            alg="philox",
+        )
+        uniform = tf.cast(tf.bitwise.right_shift(bits, 8), tf.float32) * 2.0**-24
         # A negative seed stands for no noise.
         is_kept = (uniform >= self.rate) | (seed[0] < 0)
         # At a rate of 1 nothing is kept, and there is nothing to scale.

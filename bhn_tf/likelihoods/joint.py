@@ -82,6 +82,11 @@ class Joint(Likelihood, keras.layers.Layer):
         if isinstance(structure, dict) and set(structure) == set(self.names):
             return [structure[name] for name in self.names]
         values = keras.tree.flatten(structure)
+        if isinstance(structure, dict) and len(values) == len(structure):
+            raise ValueError(
+                f"The network has the outputs {self.names}; got {sorted(structure)} "
+                "(labels, say). Give one for each, by these names."
+            )
         if len(values) != len(self.names):
             raise ValueError(
                 f"The network has the outputs {self.names}; got {len(values)} values "

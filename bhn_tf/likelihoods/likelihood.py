@@ -116,6 +116,11 @@ class Likelihood:
         Raises:
             ValueError: If a label is out of range, not finite or of another shape.
         """
+        if np.asarray(y).dtype.kind in "OSU":
+            raise ValueError(
+                f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
+                f"{self.label_advice(raw_shape)}"
+            )
         if not bool(self.valid_labels(tf.convert_to_tensor(y), raw_shape)):
             y = np.asarray(y)
             raise ValueError(

@@ -105,6 +105,8 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
             self._build_hypernet()
 
     def _build_hypernet(self):
+        # Refuses a prior that is not over D values.
+        _ = self.prior
         is_new = not self.hypernet.built
         if is_new:
             self.hypernet.build((None, self.num_random))

@@ -48,6 +48,11 @@ class BoundedModel(PredictiveModel):
                 "Expected `prior_stddev` to be a positive number, "
                 f"got {prior_stddev!r}."
             )
+        if prior_loc is not None and not np.isfinite(np.asarray(prior_loc)).all():
+            raise ValueError(
+                "Expected `prior_loc` to be a number or D numbers, all finite, "
+                f"got {prior_loc!r}."
+            )
         self.prior_stddev = float(prior_stddev)
         self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
         self._given_prior = priors.deserialize(prior)

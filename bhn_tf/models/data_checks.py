@@ -50,8 +50,15 @@ def check_arrays(x, y, sample_weight, check_labels, allow_nan_inputs=False) -> N
     if not allow_nan_inputs:
         for leaf in leaves:
             _refuse_not_finite("x", leaf)
-    if sample_weight is not None:
-        _refuse_not_finite("sample_weight", sample_weight)
+    for leaf in keras.tree.flatten(sample_weight):
+        if leaf is not None:
+            _refuse_not_finite("sample_weight", leaf)
+            if (np.asarray(leaf) < 0).any():
+                raise ValueError(
+                    "`sample_weight` has negative values: training would drive the "
+                    "likelihood of those rows down without end. Give weights of at "
+                    "least 0."
+                )
     if y is not None:
         check_labels(y)
 
@@ -89,10 +96,13 @@ def checked_dataset(dataset, valid_labels, label_advice) -> tf.data.Dataset:
         for name, values in (("x", x), ("sample_weight", sample_weight)):
             for leaf in keras.tree.flatten(values):
                 if tf.is_tensor(leaf) and leaf.dtype.is_floating:
+                    valid, wrong = tf.math.is_finite(leaf), "NaN or infinite"
+                    if name == "sample_weight":
+                        valid, wrong = valid & (leaf >= 0), f"{wrong} or negative"
                     checks.append(
                         tf.debugging.Assert(
-                            tf.reduce_all(tf.math.is_finite(leaf)),
-                            [f"{_FAILED_CHECK} NaN or infinite values in `{name}`."],
+                            tf.reduce_all(valid),
+                            [f"{_FAILED_CHECK} {wrong} values in `{name}`."],
                             name="check_finite",
                         )
                     )

@@ -34,6 +34,7 @@ class Fitting:
         arguments["shuffle"] &= _can_be_shuffled(arguments["x"])
         self._assert_compile_called("fit")
         self._build_from_data(arguments["x"])
+        self._check_options(arguments["validation_split"], arguments["class_weight"])
         arguments["x"] = self._checked(
             arguments["x"], arguments["y"], arguments["sample_weight"]
         )
@@ -53,6 +54,20 @@ class Fitting:
             )
             self._build_optimizer()
             return super().fit(**arguments)
+
+    def _check_options(self, validation_split, class_weight) -> None:
+        if not 0.0 <= (validation_split or 0.0) < 1.0:
+            raise ValueError(
+                "Expected `validation_split` to be a share of the rows, from 0 up to "
+                f"but not 1, got {validation_split!r}."
+            )
+        specs = keras.tree.flatten(self._raw_spec)
+        has_elements = any(spec is not None and len(spec.shape) > 2 for spec in specs)
+        if class_weight is not None and has_elements:
+            raise ValueError(
+                "`class_weight` gives each row the weight of its one class, and rows "
+                "of this network have several (pixels, tokens). Give `sample_weight`."
+            )
 
     def evaluate(
         self,

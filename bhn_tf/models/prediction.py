@@ -3,6 +3,7 @@
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
@@ -160,7 +161,8 @@ class Prediction:
         lower, upper = model.predict_interval(x, level=0.95)
         ```
         """
-        if not 0 < level < 1:
+        # As the graph has it: a level that rounds to 1 has no finite bounds.
+        if not 0 < np.float32(level) < 1:
             raise ValueError(
                 f"Expected `level` to be a probability such as 0.9, got {level!r}."
             )

@@ -94,7 +94,7 @@ def score_histograms(
         left_out = len(values) - is_finite.sum()
         finite.append(values[is_finite])
         names.append(f"{name} ({left_out} not finite)" if left_out else name)
-    edges = np.histogram_bin_edges(np.concatenate(finite), num_bins)
+    edges = _edges(np.concatenate(finite), num_bins)
     is_own_figure = ax is None
     ax = new_axes(height=2.2) if is_own_figure else ax
     for index, (name, values) in enumerate(zip(names, finite, strict=True)):
@@ -147,3 +147,12 @@ def score_panels(
     legend_of_panels(panels[0, 0])
     figure.supylabel("share of rows per bin", fontsize=8)
     return figure
+
+
+def _edges(values, num_bins):
+    """Edges of bins over the values; of width 1 where they differ by rounding only."""
+    size, low, high = np.abs(values).max(), values.min(), values.max()
+    if high - low > 1e-9 * max(size, np.finfo(float).tiny):
+        return np.histogram_bin_edges(values, num_bins)
+    width = max(size, 1.0)
+    return np.linspace(low - width / 2, high + width / 2, num_bins + 1)

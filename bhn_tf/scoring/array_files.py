@@ -28,7 +28,7 @@ class ArrayFile:
         self.files = [Path(path)]
         try:
             self._array = np.load(path, mmap_mode="r")
-        except ValueError as error:
+        except (ValueError, EOFError) as error:
             raise ScoringProblem(
                 f"{path} cannot be read as an array of numbers ({error}). Write it "
                 "with numpy.save."

@@ -42,7 +42,10 @@ class Parts:
             )
         if folder.exists() and any(folder.iterdir()):
             self._check(run, overwrite)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ScoringProblem(f"{folder} cannot be made: {error}.") from error
         if not (folder / _RUN).exists():
             with written_atomically(folder / _RUN) as temporary:
                 temporary.write_text(json.dumps(run, indent=1) + "\n")

@@ -208,7 +208,9 @@ def test_missing_labels_are_asked_for(args):
 
 
 @pytest.mark.parametrize(
-    "weights", [WEIGHTS[:8], WEIGHTS * np.nan, np.ones((9, 3))], ids=str
+    "weights",
+    [WEIGHTS[:8], WEIGHTS * np.nan, np.ones((9, 3)), -np.ones(9)],
+    ids=["8", "nan", "[9, 3]", "negative"],
 )
 def test_weights_without_a_meaning_are_refused(model, weights):
     before = networks.weights_of(model)
@@ -216,6 +218,23 @@ def test_weights_without_a_meaning_are_refused(model, weights):
         model.fit(X, Y, sample_weight=weights, verbose=0)
     for value, old in zip(networks.weights_of(model), before, strict=True):
         np.testing.assert_array_equal(value, old)
+
+
+def test_options_without_a_meaning_are_refused(model):
+    with pytest.raises(ValueError, match="no numbers.*0 to 2"):
+        model.fit(X, np.array(["one"] * 9), verbose=0)
+    for share in (-0.5, 1.0):
+        with pytest.raises(ValueError, match="validation_split"):
+            model.fit(X, Y, validation_split=share, verbose=0)
+    inputs = keras.Input((5, 4))
+    tokens = networks.compiled(
+        bhn_tf.BayesianHypernet(
+            keras.Model(inputs, bhn_tf.layers.WeightNormDense(3)(inputs))
+        )
+    )
+    x, y = np.ones((9, 5, 4)), np.zeros((9, 5), int)
+    with pytest.raises(ValueError, match="class_weight"):
+        tokens.fit(x, y, class_weight={0: 2.0}, verbose=0)
 
 
 def test_rows_that_are_not_finite_are_refused():

@@ -60,9 +60,11 @@ def test_the_kl_is_that_of_the_prior_also_after_loading(
 
 
 def test_a_prior_of_another_size_is_refused():
-    model = make_model(prior=tfd.Normal(tf.zeros(5), 1.0))
-    with pytest.raises(ValueError, match="D = 6"):
-        model.prior  # noqa: B018
+    for options in ({"prior": tfd.Normal(tf.zeros(5), 1.0)}, {"prior_loc": [0.0] * 5}):
+        with pytest.raises(ValueError, match="D = 6"):
+            make_model(**options)
+    with pytest.raises(ValueError, match="finite"):
+        make_model(prior_loc=np.nan)
 
 
 def test_the_bound_is_that_of_evaluate(data):

@@ -131,6 +131,42 @@ def test_weights_are_those_of_the_last_compile_and_not_of_the_bound(data):
     assert found[0] == found[1]
 
 
+def test_labels_by_wrong_names_are_refused(data):
+    x, kind, size = data
+    model = make_model(as_dictionary=True, num_examples=N)
+    model.compile("adam")
+    with pytest.raises(ValueError, match="'kind', 'size'.*'kinds', 'size'"):
+        model.fit(x, {"kinds": kind, "size": size}, verbose=0)
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_rows_have_one_weight_or_one_for_each_output(data, as_dictionary):
+    x, kind, size = data
+    model = make_model(as_dictionary, num_examples=N)
+    model.compile("adam", loss_weights={"kind": 2.0})
+    names = ["kind", "size"]
+
+    def structure(*values):
+        return dict(zip(names, values, strict=True)) if as_dictionary else list(values)
+
+    y = structure(kind, size)
+    weight, nothing = np.linspace(0, 2, N), np.zeros(N)
+
+    def scored(sample_weight):
+        return model.evaluate(
+            x, y, sample_weight=sample_weight, verbose=0, seed=1, return_dict=True
+        )
+
+    shared, of_each = scored(weight), scored(structure(weight, weight))
+    assert shared == pytest.approx(of_each, rel=1e-5)
+    of_one = scored(structure(weight, nothing))
+    assert of_one["size_nll"] == 0
+    assert of_one["nll"] == pytest.approx(2 * of_one["kind_nll"], rel=1e-5)
+    assert of_one["kind_nll"] == pytest.approx(shared["kind_nll"], rel=1e-5)
+    history = model.fit(x, y, sample_weight=structure(weight, nothing), verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
 def test_inputs_of_different_lengths_are_refused(data):
     (left, right), kind, size = data
     model = make_model(num_examples=N)
