@@ -29,7 +29,7 @@ _PARTS = (
     "startup",
     "memory",
 )
-# Parts with tables of their own beside their rows in the table.
+# Parts with tables of their own.
 _OTHERS = ("serving", "growth")
 
 
@@ -75,24 +75,25 @@ def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
     for part in parts:
         print(f"Measuring {part} ...", flush=True)
         results["measured_on"][part] = {**machine.description(), "rates": rates}
+        rows = []
         if part == "growth":
             results["growth"] = growth.measure(repeats, is_smoke)
             growth.draw(results["growth"], folder / "growth.png")
             _write_table(folder / "growth.md", growth.as_table(results["growth"]))
+        elif part == "serving":
+            rows, lines = serving.measure(repeats, calls=2 if is_smoke else 50)
+            results["serving"] = lines
+            _write_table(folder / "serving.md", serving.as_table(lines))
         else:
-            if part == "serving":
-                rows, lines = serving.measure(repeats, calls=2 if is_smoke else 50)
-                results["serving"] = lines
-                _write_table(folder / "serving.md", serving.as_table(lines))
-            else:
-                rows = measure(part, repeats, is_smoke, rates)
+            rows = measure(part, repeats, is_smoke, rates)
+        if rows:
             results["parts"][part] = [row._asdict() for row in rows]
             print(as_table(rows), flush=True)
         # What is measured is kept, also where a later part fails.
         with written_atomically(path) as temporary:
             temporary.write_text(json.dumps(results, indent=2) + "\n")
-    parts = (*_PARTS, "serving")
-    rows = [Row(**row) for part in parts for row in results["parts"].get(part, [])]
+    in_order = (*_PARTS, *_OTHERS)
+    rows = [Row(**row) for part in in_order for row in results["parts"].get(part, [])]
     _write_table(folder / "table.md", as_table(rows))
     return results
 

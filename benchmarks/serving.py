@@ -10,7 +10,8 @@ import tensorflow as tf
 import bhn_tf
 from benchmarks.rows import Row, of_seconds
 from benchmarks.timing import in_turns, milliseconds
-from bhn_tf import baselines, layers
+from bhn_tf import baselines
+from trainers.serving_example import network
 
 _NUM_DRAWS = (8, 32, 128)
 _BATCH_SIZES = (1, 16, 256)
@@ -93,34 +94,16 @@ def as_table(lines: list[dict]) -> str:
     return "\n".join(table)
 
 
-def _network(dense, dropout_rate: float = 0.0):
-    hidden = [dense(64, activation="relu")]
-    if dropout_rate:
-        hidden.append(keras.layers.Dropout(dropout_rate))
-    return keras.Sequential(
-        [
-            keras.layers.Input((28, 28, 1), dtype="uint8"),
-            keras.layers.Rescaling(1 / 255),
-            keras.layers.AveragePooling2D(2),
-            keras.layers.Flatten(),
-            *hidden,
-            dense(10),
-        ]
-    )
-
-
 def _models(num_draws: int):
     """Name, model and whether its draws are frozen."""
     dense = keras.layers.Dense
-    bayesian = bhn_tf.BayesianHypernet(
-        _network(layers.WeightNormDense), bhn_tf.hypernets.RealNVP(2, (16,))
-    )
-    members = [_network(dense) for _ in range(num_draws)]
+    bayesian = bhn_tf.BayesianHypernet(network(), bhn_tf.hypernets.RealNVP(2, (16,)))
+    members = [network(dense) for _ in range(num_draws)]
     return [
-        (_PLAIN, baselines.Deterministic(_network(dense)), False),
+        (_PLAIN, baselines.Deterministic(network(dense)), False),
         ("BHN, drawn anew", bayesian, False),
         ("BHN, frozen draws", bayesian, True),
-        ("MC dropout", baselines.MCDropout(_network(dense, 0.5)), False),
+        ("MC dropout", baselines.MCDropout(network(dense, 0.5)), False),
         ("ensemble", baselines.DeepEnsemble(members), False),
     ]
 

@@ -113,8 +113,8 @@ class Hypernet(keras.layers.Layer):
         ```
         """
         self._require_built()
-        # The algorithm that "auto_select" takes as well, only that XLA on a CPU is then
-        # a hundred times as fast.
+        # The algorithm that "auto_select" takes as well, only that XLA on a CPU draws
+        # far faster where it is told.
         noise = tf.random.stateless_normal(
             [num_samples, self.event_size], stateless_seed(seed), alg="philox"
         )

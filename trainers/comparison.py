@@ -97,5 +97,5 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
 
 
 def _num_epochs(config: ComparisonConfig, num_examples: int) -> int:
-    few = 2 if config.is_smoke else 50 if num_examples <= 10_000 else 20
-    return config.epochs or few
+    by_size = 50 if num_examples <= 10_000 else 20
+    return config.epochs or (2 if config.is_smoke else by_size)

@@ -49,7 +49,7 @@ def run(config: Config) -> dict:
     x_test, y_test = splits["test"]
     epochs = 1 if config.is_smoke else config.epochs
     model = bhn_tf.BayesianHypernet(
-        _network(), methods.hypernet(config), num_examples=len(x), seed=config.seed
+        network(), methods.hypernet(config), num_examples=len(x), seed=config.seed
     )
     num_steps = epochs * -(-len(x) // config.batch_size)
     methods.compiled(model, config, num_steps)
@@ -73,15 +73,26 @@ def run(config: Config) -> dict:
     return found
 
 
-def _network() -> keras.Sequential:
+def network(
+    dense=layers.WeightNormDense, dropout_rate: float = 0.0
+) -> keras.Sequential:
+    """The network for digits, pixels 0 ... 255.
+
+    Args:
+        dense: Class of its dense layers, or of their twins.
+        dropout_rate: Rate of the dropout after the hidden layer; 0 for none.
+    """
+    hidden = [dense(64, activation="relu")]
+    if dropout_rate:
+        hidden.append(keras.layers.Dropout(dropout_rate))
     return keras.Sequential(
         [
-            keras.layers.Input((28, 28, 1)),
+            keras.layers.Input((28, 28, 1), dtype="uint8"),
             keras.layers.Rescaling(1 / 255),
             keras.layers.AveragePooling2D(2),
             keras.layers.Flatten(),
-            layers.WeightNormDense(64, activation="relu"),
-            layers.WeightNormDense(10),
+            *hidden,
+            dense(10),
         ]
     )
 

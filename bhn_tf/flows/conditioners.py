@@ -49,11 +49,11 @@ class WeightNormConditionerDense(keras.layers.Layer):
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.units = units
         self.scale_value = scale
-        self.mask = None if mask is None else np.asarray(mask, "float32")
+        # Numbers say the same as the mask, which is as large as the weights.
+        self.num_visible = None if mask is None else np.sum(mask, axis=0, dtype="int32")
 
     def build(self, input_shape):
-        self._blocks = column_blocks(input_shape[-1], self.units, self.mask)
-        self.mask = None  # As large as the weights, and not needed any more.
+        self._blocks = column_blocks(input_shape[-1], self.units, self.num_visible)
         self.directions = [
             self.add_weight(
                 name="direction" if index == 0 else f"direction_{index}",
@@ -93,8 +93,7 @@ class WeightNormConditionerDense(keras.layers.Layer):
 
 class ColumnBlock(NamedTuple):
     """Columns `start` to `stop` of a masked matrix: its first `num_rows` rows, of which
-    each column sees the first `num_visible`. Numbers, since masks would make graphs as
-    large as weights."""
+    each column sees the first `num_visible`."""
 
     start: int
     stop: int
@@ -102,31 +101,30 @@ class ColumnBlock(NamedTuple):
     num_visible: np.ndarray | None
 
 
-def column_blocks(num_inputs: int, units: int, mask) -> list[ColumnBlock]:
+def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]:
     """Cuts a masked matrix into blocks of columns that share their visible rows.
 
     Args:
         num_inputs: Rows of the matrix.
         units: Columns.
-        mask: Array [num_inputs, units] whose columns begin with more and more ones, or
-            `None` for a full matrix, which is one block.
+        num_visible: How many of the first rows each column sees, in ascending order,
+            or `None` for a full matrix, which is one block.
 
     Returns:
         The blocks, in the order of the columns.
     """
-    if mask is None:
+    if num_visible is None:
         return [ColumnBlock(0, units, num_inputs, None)]
     # Units that see nothing go with the first that see something: a block of them
     # alone would have weights without an effect.
-    num_blind = int((~mask.any(axis=0)).sum())
+    num_blind = int((num_visible == 0).sum())
     num_blocks = min(_NUM_BLOCKS, max((units - num_blind) // _FEWEST_COLUMNS, 1))
     edges = np.linspace(num_blind, units, num_blocks + 1).astype(int)
     edges[0] = 0
     blocks = []
     for start, stop in zip(edges[:-1], edges[1:], strict=True):
-        num_visible = mask[:, start:stop].sum(axis=0).astype("int32")
-        num_rows = max(int(num_visible.max()), 1)
-        blocks.append(ColumnBlock(start, stop, num_rows, num_visible))
+        seen = num_visible[start:stop]
+        blocks.append(ColumnBlock(start, stop, max(int(seen.max()), 1), seen))
     return blocks
 
 

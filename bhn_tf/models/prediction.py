@@ -233,6 +233,14 @@ class Prediction:
             raws,
         )
 
+    def _log_probs(self, x, y, draws):
+        """log p(y|x, g) of each row under every draw, [S, B]."""
+
+        def score(raw, _):
+            return self._as_result(self.likelihood.unweighted_log_prob(y, raw))
+
+        return self._over_draws(score, x, draws, training=False, structure=0)
+
     def _predict(
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed
     ):
@@ -269,11 +277,7 @@ class Prediction:
         """Answers for a batch under the draws that the call has made."""
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         if self._answer == "log_probs":
-            log_probs, *_, named = self._score_draws(
-                x, y, self._draws.value(), training=False
-            )
-            # The bound is that of the data, whatever weights the outputs have.
-            return tf.transpose(tf.add_n(list(named.values())) if named else log_probs)
+            return tf.transpose(self._log_probs(x, y, self._draws.value()))
         raws = self._raws(x, self._draws.value())
         if self._answer == "samples":
             return self._samples(raws)

@@ -129,7 +129,8 @@ class Training:
             log_probs, means, regularization, named = self._score_draws(
                 x, y, draws, training=True
             )
-            nll = self._nll_of_rows(log_probs, named, sample_weight)
+            nlls = self._nll_of_outputs(named, sample_weight)
+            nll = self._nll_of_rows(log_probs, nlls, sample_weight)
             regularization = tf.reduce_mean(regularization)
             shared = tf.cast(self._complexity(kl), nll.dtype) + regularization
             loss = tf.reduce_sum(nll) / tf.cast(all_rows, nll.dtype)
@@ -139,7 +140,7 @@ class Training:
         gradients = self._zero_without_rows(gradients, rows)
         self.optimizer.apply(gradients, self.trainable_variables)
         self._track(nll, kl, regularization, rows)
-        return self._logs(x, y, means, named, sample_weight)
+        return self._logs(x, y, means, nlls, sample_weight)
 
     def test_step(self, data):
         """Scores a batch under the draws that `evaluate` has made."""
@@ -148,34 +149,26 @@ class Training:
         log_probs, means, regularization, named = self._score_draws(
             x, y, self._draws.value(), training=False
         )
-        nll = self._nll_of_rows(log_probs, named, sample_weight)
+        nlls = self._nll_of_outputs(named, sample_weight)
+        nll = self._nll_of_rows(log_probs, nlls, sample_weight)
         predictive = -self.likelihood.predictive_log_prob(log_probs)
         # The probability of all outputs at once: a row has the mean of their weights.
         row_weight = _mean_weight(sample_weight)
         self._predictive_nll.update_state(_weighted(predictive, row_weight))
         self._track(nll, self._draws_kl.value(), tf.reduce_mean(regularization), rows)
-        return self._logs(x, y, means, named, sample_weight)
+        return self._logs(x, y, means, nlls, sample_weight)
 
-    def _logs(self, x, y, means, named_log_probs, sample_weight):
+    def _logs(self, x, y, means, nlls, sample_weight):
         """Feeds the metrics of single outputs and those of `compile`."""
-        nlls = self._nll_of_outputs(named_log_probs, sample_weight)
         for name, nll in nlls.items():
             self._output_nlls[name].update_state(nll)
         y_pred = keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
         y = self.likelihood.as_outputs(y, y_pred)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
-    def _nll_of_rows(self, log_probs, named_log_probs, sample_weight):
-        """-log p of each row, averaged over draws and weighted, [B]."""
-        if not (named_log_probs and keras.tree.is_nested(sample_weight)):
-            nll = -tf.reduce_mean(log_probs, axis=0)
-            return _weighted(nll, _mean_weight(sample_weight))
-        nlls = self._nll_of_outputs(named_log_probs, sample_weight).values()
-        weights = self.likelihood.weights_of_outputs
-        return tf.add_n([w * nll for w, nll in zip(weights, nlls, strict=True)])
-
     def _nll_of_outputs(self, named_log_probs, sample_weight):
-        """The same of each output by name; rows may have a weight for each output."""
+        """-log p of each row, averaged over draws and weighted, [B], by the names of
+        several outputs; rows may have a weight for each output."""
         weights = [sample_weight] * len(named_log_probs)
         if keras.tree.is_nested(sample_weight) and named_log_probs:
             weights = self.likelihood.flatten(sample_weight)
@@ -185,6 +178,16 @@ class Training:
                 named_log_probs.items(), weights, strict=True
             )
         }
+
+    def _nll_of_rows(self, log_probs, nlls, sample_weight):
+        """The same of all outputs together, as `loss_weights` weigh them."""
+        if not nlls:
+            nll = -tf.reduce_mean(log_probs, axis=0)
+            return _weighted(nll, _mean_weight(sample_weight))
+        weights = self.likelihood.weights_of_outputs
+        return tf.add_n(
+            [w * nll for w, nll in zip(weights, nlls.values(), strict=True)]
+        )
 
     def _score_draws(self, x, y, draws, training):
         """What a step needs of every draw: log p of each row [S, B], the mean of y

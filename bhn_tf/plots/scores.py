@@ -150,7 +150,7 @@ def score_panels(
 
 
 def _edges(values, num_bins):
-    """Edges of bins over the values; of width 1 where they differ by rounding only."""
+    """Edges of bins over the values, or around them where they differ by rounding."""
     size, low, high = np.abs(values).max(), values.min(), values.max()
     if high - low > 1e-9 * max(size, np.finfo(float).tiny):
         return np.histogram_bin_edges(values, num_bins)
