@@ -38,7 +38,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["bhn_tf", "bhn_tf.*", "trainers", "trainers.*"]),
-    package_data={"bhn_tf": ["py.typed", "serving/page/static/*"]},
+    package_data={"bhn_tf": ["py.typed", "demo/static/*"]},
     python_requires=">=3.10",
     install_requires=[
         f"tensorflow{TENSORFLOW_RANGE}",

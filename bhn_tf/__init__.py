@@ -19,7 +19,8 @@ from bhn_tf import (  # noqa: E402
     plots,
     uncertainty,
 )
-from bhn_tf.models import BayesianHypernet, from_keras  # noqa: E402
+from bhn_tf.conversion import from_keras  # noqa: E402
+from bhn_tf.models import BayesianHypernet  # noqa: E402
 from bhn_tf.version import __version__  # noqa: E402
 
 __all__ = [

@@ -9,16 +9,16 @@ import tensorflow as tf
 
 from bhn_tf import layers
 from bhn_tf.arguments import asks_for_center
+from bhn_tf.conversion import from_keras
 from bhn_tf.hypernets import MeanField
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.models.conversion import from_keras
-from bhn_tf.models.copying import (
+from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.networks.copying import (
     carry_state,
     copy_network,
     fresh_layer,
     is_graph,
 )
-from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.random import stateless_seed
 
 

@@ -40,7 +40,7 @@ def make_server(config: Config):
     """
     path = serve_check.latest_version(config.saved_model)
     try:
-        from bhn_tf.serving.page import create_app
+        from bhn_tf.demo import create_app
 
         app = create_app(path, config.num_draws)
     except (ScoringProblem, ImportError) as problem:

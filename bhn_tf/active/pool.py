@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.models.num_examples import num_rows
+from bhn_tf.data_feeds.num_examples import num_rows
 
 _KINDS = (
     "an array [rows, ...], a dictionary or list of such arrays, or a finite "

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.weight_norm import sum_of_squares
+from bhn_tf.norms import sum_of_squares
 
 _NORM_SMOOTHING = 1e-6
 # More blocks store less of a mask's zeros, and make more and smaller products.

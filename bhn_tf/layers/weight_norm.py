@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bhn_tf.layers.generated import current_value, generated_value
 from bhn_tf.layers.random_layer import RandomLayer
-from bhn_tf.weight_norm import inverse_norm
+from bhn_tf.norms import inverse_norm
 
 
 class SharedByDraws(NamedTuple):

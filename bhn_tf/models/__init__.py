@@ -1,7 +1,6 @@
 """Keras models that predict with draws of a network."""
 
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.models.conversion import from_keras
 from bhn_tf.models.predictive_model import PredictiveModel
 
-__all__ = ["BayesianHypernet", "PredictiveModel", "from_keras"]
+__all__ = ["BayesianHypernet", "PredictiveModel"]

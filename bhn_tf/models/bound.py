@@ -11,7 +11,7 @@ import tensorflow_probability as tfp
 
 from bhn_tf import priors
 from bhn_tf.arguments import check_count
-from bhn_tf.models.num_examples import count_examples, num_rows
+from bhn_tf.data_feeds.num_examples import count_examples, num_rows
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.trackers import Derived, mean_tracker
 

@@ -6,8 +6,8 @@ import inspect
 
 import keras
 
-from bhn_tf.models.data_checks import batch_spec, readable_data_errors
-from bhn_tf.models.num_examples import num_rows
+from bhn_tf.data_feeds.checks import batch_spec, readable_data_errors
+from bhn_tf.data_feeds.num_examples import num_rows
 
 
 class Fitting:

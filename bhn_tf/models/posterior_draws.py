@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.models.copying import (
+from bhn_tf.networks.copying import (
     carry_state,
     copy_network,
     fresh_layer,

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.models.num_examples import num_rows
+from bhn_tf.data_feeds.num_examples import num_rows
 
 # Numbers in the samples of one batch; 16 MB, of which the scores make several copies.
 _MOST_SAMPLES = 2**22

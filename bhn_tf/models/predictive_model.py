@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bhn_tf import likelihoods
 from bhn_tf.arguments import check_count
-from bhn_tf.models.data_checks import (
+from bhn_tf.data_feeds.checks import (
     CheckedPyDataset,
     batch_spec,
     check_arrays,
@@ -19,18 +19,18 @@ from bhn_tf.models.data_checks import (
     checked_generator,
     refuse_empty,
 )
+from bhn_tf.data_feeds.num_examples import num_rows
 from bhn_tf.models.fitting import Fitting
-from bhn_tf.models.num_examples import num_rows
-from bhn_tf.models.outputs import (
+from bhn_tf.models.prediction import Prediction
+from bhn_tf.models.shared_prefix import network_of_draws
+from bhn_tf.models.trackers import mean_tracker
+from bhn_tf.models.training import Training
+from bhn_tf.networks.outputs import (
     declared_outputs,
     output_activations,
     output_names,
 )
-from bhn_tf.models.prediction import Prediction
-from bhn_tf.models.serving import Serving
-from bhn_tf.models.shared_prefix import network_of_draws
-from bhn_tf.models.trackers import mean_tracker
-from bhn_tf.models.training import Training
+from bhn_tf.serving.export import Serving
 
 # Layers that make something of integers themselves.
 _TAKES_INTEGERS = (

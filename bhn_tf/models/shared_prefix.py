@@ -14,7 +14,7 @@ import keras
 
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
-from bhn_tf.models.copying import is_graph
+from bhn_tf.networks.copying import is_graph
 
 # Of fewer inputs, a product costs less than scaling what has been computed.
 _FEWEST_INPUTS_OF_SHARED_PRODUCT = 128

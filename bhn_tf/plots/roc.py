@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from bhn_tf.metrics.ranking import detection_curve
 from bhn_tf.plots.arguments import require_entries
 from bhn_tf.plots.style import label_axes, legend_above, line_style, new_axes
-from bhn_tf.ranking import detection_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ scoring.score_files("saved_models/digits", ["digits-*.npy"], "scores.parquet")
 
 from bhn_tf.scoring.columns import as_columns
 from bhn_tf.scoring.files import Summary, score_files
-from bhn_tf.scoring.problems import ScoringProblem
-from bhn_tf.scoring.served_model import ServedModel
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
 
 __all__ = ["ScoringProblem", "ServedModel", "Summary", "as_columns", "score_files"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.rows import Batch, as_rows, check_rows, only_input
+from bhn_tf.serving.problems import ScoringProblem
 
 SUFFIXES = (".npy",)
 

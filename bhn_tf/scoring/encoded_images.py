@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.serving.problems import ScoringProblem
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 

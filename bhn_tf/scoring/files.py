@@ -10,11 +10,11 @@ import numpy as np
 from bhn_tf.arguments import check_count
 from bhn_tf.scoring.columns import as_columns
 from bhn_tf.scoring.parts import Parts, identity
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.rows import Batch
-from bhn_tf.scoring.served_model import ServedModel
 from bhn_tf.scoring.sources import open_sources
 from bhn_tf.scoring.tables import format_of
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
 
 
 @dataclasses.dataclass

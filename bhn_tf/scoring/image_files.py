@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.scoring.encoded_images import SUFFIXES, check_takes_images, decode
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.rows import Batch, as_rows, check_rows, only_input
+from bhn_tf.serving.problems import ScoringProblem
 
 # How many files may be broken before the folder itself is in doubt.
 _TRIES = 10

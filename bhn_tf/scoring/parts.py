@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bhn_tf.files import written_atomically
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.sources import Source
 from bhn_tf.scoring.tables import write_table
+from bhn_tf.serving.problems import ScoringProblem
 
 # Names with an underscore are passed over by what reads a folder of Parquet files.
 _RUN = "_run.json"

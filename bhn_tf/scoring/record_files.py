@@ -6,9 +6,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.record_layouts import ID, layout_of
 from bhn_tf.scoring.rows import Batch, as_rows
+from bhn_tf.serving.problems import ScoringProblem
 
 _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$")
 

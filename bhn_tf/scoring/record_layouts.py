@@ -7,8 +7,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from bhn_tf.scoring.encoded_images import check_takes_images, decode, is_image
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.rows import check_rows, only_input
+from bhn_tf.serving.problems import ScoringProblem
 
 #: Feature that names a row.
 ID = "id"

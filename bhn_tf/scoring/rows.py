@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.serving.problems import ScoringProblem
 
 
 @dataclasses.dataclass(frozen=True)

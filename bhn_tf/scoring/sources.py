@@ -8,9 +8,9 @@ from typing import Protocol
 from bhn_tf.scoring import array_files, encoded_images
 from bhn_tf.scoring.array_files import ArrayFile
 from bhn_tf.scoring.image_files import ImageFiles
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.record_files import RecordFile, is_record_file
 from bhn_tf.scoring.rows import Batch
+from bhn_tf.serving.problems import ScoringProblem
 
 
 class Source(Protocol):

@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf.environment import require
 from bhn_tf.files import written_atomically
-from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.serving.problems import ScoringProblem
 
 FORMATS = ("parquet", "csv")
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import bhn_tf
+from tests.conversion import keras_networks
 from tests.integration import centres
-from tests.models import keras_networks
 
 # Keras cannot load a layer that two models share, nor classes it does not know.
 NAMES = sorted(set(keras_networks.NETWORKS) - {"nested_and_shared", "kept_layers"})

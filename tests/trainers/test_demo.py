@@ -35,7 +35,7 @@ def seven():
 @pytest.fixture(scope="module")
 def client():
     pytest.importorskip("flask", reason="needs the extra `demo`")
-    from bhn_tf.serving.page import create_app
+    from bhn_tf.demo import create_app
 
     return create_app(CONFIG.saved_model, num_draws=7).test_client()
 
@@ -87,7 +87,7 @@ def test_what_is_no_picture_is_refused(client, body):
 
 def test_a_model_of_floats_with_frozen_draws(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
-    from bhn_tf.serving.page import create_app
+    from bhn_tf.demo import create_app
 
     network = networks.keras.Sequential(
         [

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from bhn_tf.environment import require
 from bhn_tf.scoring.encoded_images import check_takes_images
-from bhn_tf.scoring.problems import ScoringProblem
 from bhn_tf.scoring.rows import only_input
-from bhn_tf.scoring.served_model import ServedModel
 from bhn_tf.serving.assets import FOLDER
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
 
 # A picture as JSON takes less; more is no picture of ours.
 _MAX_BYTES = 16 << 20

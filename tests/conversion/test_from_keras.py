@@ -9,8 +9,8 @@ from keras import layers
 
 import bhn_tf
 from bhn_tf.layers import WeightNormConv2D, WeightNormDense
-from tests.models import keras_networks
-from tests.models.keras_networks import NETWORKS, NUM_CLASSES
+from tests.conversion import keras_networks
+from tests.conversion.keras_networks import NETWORKS, NUM_CLASSES
 
 MODES = ["scale", "scale_and_bias", "kernel", "kernel_and_bias"]
 

@@ -4,7 +4,7 @@ import inspect
 
 import keras
 
-from bhn_tf.models.copying import is_graph
+from bhn_tf.networks.copying import is_graph
 
 
 def paths_of_layers(network) -> dict:

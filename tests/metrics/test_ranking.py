@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bhn_tf import metrics, ranking
+from bhn_tf import metrics
 from bhn_tf.metrics import (
     detection,
     detection_curve,
+    ranking,
     reject_threshold,
     risk_coverage,
 )

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.models.data_checks import batch_spec
+from bhn_tf.data_feeds.checks import batch_spec
 from bhn_tf.serving import assets
 from bhn_tf.serving.names import input_specs
 from bhn_tf.serving.signatures import Signatures, check_signatures

@@ -4,12 +4,12 @@ Needs the extra `demo`.
 
 Example:
 ```python
-from bhn_tf.serving.page import create_app
+from bhn_tf.demo import create_app
 
 create_app("saved_models/digits").run(port=8000)
 ```
 """
 
-from bhn_tf.serving.page.app import create_app
+from bhn_tf.demo.app import create_app
 
 __all__ = ["create_app"]

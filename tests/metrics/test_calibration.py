@@ -5,11 +5,12 @@ import pytest
 import sklearn.metrics
 import tensorflow as tf
 
-from bhn_tf import labelled, metrics
 from bhn_tf.metrics import (
     BrierScore,
     ExpectedCalibrationError,
     NegativeLogLikelihood,
+    calibration,
+    labelled_items,
     reliability,
 )
 
@@ -55,7 +56,7 @@ def measured(metric, *args, **kwargs):
     return float(metric.result())
 
 
-@pytest.mark.parametrize("module", [metrics, labelled])
+@pytest.mark.parametrize("module", [calibration, labelled_items])
 def test_examples_in_docstrings(module):
     assert doctest.testmod(module).failed == 0
 

@@ -1,8 +1,6 @@
-"""How good predictive probabilities, and scores of uncertainty, are.
+"""How good predictive probabilities are.
 
-Keras metrics `ExpectedCalibrationError`, `BrierScore`, `NegativeLogLikelihood`, and
-functions of whole arrays: `reliability` here, `detection`, `detection_curve`,
-`risk_coverage` and `reject_threshold` from `bhn_tf.ranking`. Nothing is clipped: a
+Keras metrics, and `reliability`, a function of whole arrays. Nothing is clipped: a
 class of probability 0 that comes true costs an infinite negative log-likelihood.
 
 Probabilities are [B, C], or [B, ..., C] with an item per pixel or token; C = 1, or
@@ -20,31 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from bhn_tf.labelled import labelled_items
-from bhn_tf.ranking import (
-    DetectionCurve,
-    RejectThreshold,
-    RiskCoverage,
-    detection,
-    detection_curve,
-    reject_threshold,
-    risk_coverage,
-)
-
-__all__ = [
-    "BrierScore",
-    "DetectionCurve",
-    "ExpectedCalibrationError",
-    "NegativeLogLikelihood",
-    "RejectThreshold",
-    "Reliability",
-    "RiskCoverage",
-    "detection",
-    "detection_curve",
-    "reject_threshold",
-    "reliability",
-    "risk_coverage",
-]
+from bhn_tf.metrics.labelled_items import labelled_items
 
 
 def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

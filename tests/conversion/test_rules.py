@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import layers
 
 import bhn_tf
-from tests.models import keras_networks
+from tests.conversion import keras_networks
 
 
 def convert(network, **kwargs):

@@ -9,7 +9,7 @@ import dataclasses
 
 import keras
 
-from bhn_tf.models.copying import is_graph
+from bhn_tf.networks.copying import is_graph
 
 # A positive factor of one channel leaves these layers as it came in.
 _TRANSPARENT = tuple(

@@ -2,14 +2,14 @@
 
 import keras
 
+from bhn_tf.conversion.report import ConversionReport, ReportRow
+from bhn_tf.conversion.rules import ConversionRules
+from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.hypernets import MeanField, RealNVP
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.models.conversion_report import ConversionReport, ReportRow
-from bhn_tf.models.conversion_rules import ConversionRules
-from bhn_tf.models.copying import carry_state, copy_network, fresh_layer, is_graph
-from bhn_tf.models.layer_selection import LayerSelection, paths_of_layers
+from bhn_tf.networks.copying import carry_state, copy_network, fresh_layer, is_graph
 
 # A hypernet of this many weights (16 MB) is affordable beside any network.
 _ALWAYS_AFFORDABLE = 4_000_000

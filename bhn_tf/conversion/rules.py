@@ -5,9 +5,9 @@ from typing import NamedTuple
 import keras
 
 from bhn_tf import layers
+from bhn_tf.conversion.scale_trails import ScaleTrails
+from bhn_tf.conversion.selection import LayerSelection
 from bhn_tf.layers.random_layer import RandomLayer
-from bhn_tf.models.layer_selection import LayerSelection
-from bhn_tf.models.scale_trails import ScaleTrails
 
 #: Keras layers and their weight-normalised twins.
 TWINS = {

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bhn_tf.weight_norm import inverse_norm, sum_of_squares
+from bhn_tf.norms import inverse_norm, sum_of_squares
 
 
 @pytest.mark.parametrize("axes", [[0], [0, 1], [0, 1, 2]])

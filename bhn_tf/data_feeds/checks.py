@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.models.num_examples import NO_BATCH, num_rows
+from bhn_tf.data_feeds.num_examples import NO_BATCH, num_rows
 
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.loss_directions import LossDirection
+from bhn_tf.attacks.loss_directions import LossDirection
 from bhn_tf.random import stateless_seed
 
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from bhn_tf import likelihoods
 from bhn_tf.arguments import check_count
-from bhn_tf.labelled import labelled_items
 from bhn_tf.likelihoods.likelihood import match_targets
+from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.random import stateless_seed
 
 _TINY = float(np.finfo("float32").tiny)

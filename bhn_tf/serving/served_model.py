@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.scoring.problems import ScoringProblem
+from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.versions import latest_version
 
 

@@ -1,0 +1,5 @@
+"""Adversarial inputs: small changes of x that a classifier is most wrong about."""
+
+from bhn_tf.attacks.gradient_attacks import fgsm, gradient_sign, pgd
+
+__all__ = ["fgsm", "gradient_sign", "pgd"]

@@ -1,0 +1,1 @@
+"""What a batch is, whatever it comes from: its spec, its rows, its checks."""
