@@ -5,13 +5,12 @@ of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
 import keras
-import tensorflow as tf
 
-from bhn_tf import layers
-from bhn_tf.arguments import asks_for_center
 from bhn_tf.conversion import from_keras
 from bhn_tf.hypernets import MeanField
+from bhn_tf.layers.dropout import DRAWABLE
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
+from bhn_tf.models.draws import DropoutPosterior, MemberPosterior, Posterior
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.networks.copying import (
     carry_state,
@@ -19,41 +18,10 @@ from bhn_tf.networks.copying import (
     fresh_layer,
     is_graph,
 )
-from bhn_tf.random import stateless_seed
-
-
-class _Baseline(PredictiveModel):
-    """Base: what is asked without draws is asked of the first network."""
-
-    def call(self, x, training=None):
-        return self._networks()[0](x)
-
-    def _network(self, x, draw, training):
-        return self(x, training=training)
-
-    def _draw(self, num_samples, seed):
-        return tf.zeros([1, 0]), tf.zeros([1])
-
-    def _training_draws(self, rows):
-        return tf.zeros([1, 0]), tf.zeros([])
-
-    def get_config(self):
-        likelihood = keras.saving.serialize_keras_object(self.likelihood)
-        return {**super().get_config(), "likelihood": likelihood}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = {
-            name: keras.saving.deserialize_keras_object(value, custom_objects)
-            if isinstance(value, dict | list)
-            else value
-            for name, value in config.items()
-        }
-        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class DeepEnsemble(_Baseline):
+class DeepEnsemble(PredictiveModel):
     """Networks trained side by side from different initial weights.
 
     Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation
@@ -81,18 +49,12 @@ class DeepEnsemble(_Baseline):
         if not models:
             raise ValueError("Expected at least one model in `models`, got none.")
         self.members = list(models)
-        self._num_trained_networks = len(self.members)
+        self.posterior = MemberPosterior(self.members)
         self._build_from_built_networks()
 
-    def _networks(self):
-        return self.members
-
-    def _over_draws(self, function, x, draws, training, structure):
-        results = [
-            function(member(x, training=training), member.losses)
-            for member in self._networks()
-        ]
-        return keras.tree.map_structure(lambda *values: tf.stack(values), *results)
+    def call(self, x, training=None, seed: int | None = None):
+        """Returns the raw outputs of one member, drawn by a seed."""
+        return self.posterior.outputs_of_one(x, seed, training)
 
     def get_config(self):
         members = [keras.saving.serialize_keras_object(m) for m in self.members]
@@ -100,7 +62,7 @@ class DeepEnsemble(_Baseline):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class Deterministic(DeepEnsemble):
+class Deterministic(PredictiveModel):
     """One network without noise: maximum likelihood.
 
     Args:
@@ -118,16 +80,19 @@ class Deterministic(DeepEnsemble):
     """
 
     def __init__(self, model, likelihood="categorical", **kwargs):
-        super().__init__([model], likelihood, **kwargs)
+        super().__init__(likelihood, **kwargs)
+        # A list of one, as files of version 0.1 have it.
+        self.members = [model]
+        self.posterior = Posterior(self.members)
+        self._build_from_built_networks()
 
     def get_config(self):
-        config = super().get_config()
-        (config["model"],) = config.pop("models")
-        return config
+        network = keras.saving.serialize_keras_object(self.members[0])
+        return {**super().get_config(), "model": network}
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class MCDropout(_Baseline):
+class MCDropout(PredictiveModel):
     """A network with dropout, also when it predicts.
 
     Gal and Ghahramani, "Dropout as a Bayesian Approximation" (2016). A draw is one
@@ -154,38 +119,14 @@ class MCDropout(_Baseline):
     def __init__(self, model, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
         self.network = _with_drawable_dropout(model)
-        if not self._dropout_layers():
+        self.posterior = DropoutPosterior(self.network)
+        if not self.posterior.dropout_layers:
             raise ValueError(
                 f"{type(model).__name__} {model.name!r} has no dropout layer, so all "
                 "draws would be the same. Add `keras.layers.Dropout`, or in a "
                 "subclassed model `bhn_tf.layers.MonteCarloDropout`."
             )
         self._build_from_built_networks()
-
-    def _networks(self):
-        return [self.network]
-
-    def _dropout_layers(self):
-        return [
-            layer for layer in self.network._flatten_layers() if self._is_drawn(layer)
-        ]
-
-    def _draw(self, num_samples, seed):
-        if asks_for_center(num_samples):
-            return tf.constant([[-1, -1]], tf.int32), tf.zeros([1])
-        seeds = tf.random.stateless_uniform(
-            [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32
-        )
-        return seeds, tf.zeros([num_samples])
-
-    def _is_drawn(self, layer):
-        return isinstance(layer, tuple(_DRAWABLE.values()))
-
-    def _values_of(self, draw):
-        return {
-            id(layer): tf.where(draw < 0, -1, _folded_seed(draw, index))
-            for index, layer in enumerate(self._dropout_layers())
-        }
 
     def get_config(self):
         network = keras.saving.serialize_keras_object(self.network)
@@ -222,27 +163,13 @@ def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianH
     )
 
 
-_DRAWABLE = {
-    keras.layers.Dropout: layers.MonteCarloDropout,
-    keras.layers.SpatialDropout1D: layers.MonteCarloSpatialDropout1D,
-    keras.layers.SpatialDropout2D: layers.MonteCarloSpatialDropout2D,
-    keras.layers.SpatialDropout3D: layers.MonteCarloSpatialDropout3D,
-}
-
-
-def _folded_seed(seed, index):
-    """A seed of its own for each layer; never negative, which stands for no noise."""
-    folded = tf.random.experimental.stateless_fold_in(seed, index)
-    return tf.bitwise.bitwise_and(folded, tf.int32.max)
-
-
 def _with_drawable_dropout(model):
     """Copies a model with every dropout layer replaced by one that can be drawn."""
     if not is_graph(model):
         return model
 
     def make(layer):
-        target = _DRAWABLE.get(type(layer))
+        target = DRAWABLE.get(type(layer))
         return target.from_config(layer.get_config()) if target else fresh_layer(layer)
 
     if model.built:

@@ -153,7 +153,7 @@ def hamiltonian_monte_carlo(
         )
     if not model.num_random:
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
-    model._checked(x, y, None)
+    model.check_data(x, y)
     half = -(-num_burnin_steps // 2)
     num_kept = num_samples // num_chains
     total = 2 * half + num_kept
@@ -207,7 +207,7 @@ def _log_joint(model, x, y):
 
     def of_one(values):
         raw = model(x, scales=values, training=False)
-        return tf.reduce_sum(model.likelihood.unweighted_log_prob(y, raw))
+        return tf.reduce_sum(model.likelihood.measured_log_prob(y, raw))
 
     def log_joint(values):
         return tf.vectorized_map(of_one, values) + model.prior.log_prob(values)
@@ -267,7 +267,7 @@ def samples(model, x, draws) -> np.ndarray:
     Returns:
         Array [rows, S, C].
     """
-    return model._samples(_raws(model, x, draws)).numpy()
+    return _answer(model.answers.samples, x, draws).numpy()
 
 
 def predict_uncertainty(model, x, draws) -> dict[str, np.ndarray]:
@@ -281,11 +281,11 @@ def predict_uncertainty(model, x, draws) -> dict[str, np.ndarray]:
     Returns:
         What `model.predict_uncertainty` returns.
     """
-    summary = model.likelihood.summarize(_raws(model, x, draws))
+    summary = _answer(model.answers.uncertainty, x, draws)
     return {name: values.numpy() for name, values in summary.items()}
 
 
-def _raws(model, x, draws):
+def _answer(function, x, draws):
     # A loop over draws out of a graph would take a hundred times as long.
-    raws = tf.function(model._raws, autograph=False)
-    return raws(tf.convert_to_tensor(x), tf.convert_to_tensor(draws, tf.float32))
+    compiled = tf.function(function, autograph=False)
+    return compiled(tf.convert_to_tensor(x), tf.convert_to_tensor(draws, tf.float32))

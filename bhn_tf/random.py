@@ -10,8 +10,9 @@ def stateless_seed(seed=None) -> tf.Tensor:
     Args:
         seed: `None` for a seed that differs from call to call (and, traced into a
             graph, from run to run; `keras.utils.set_random_seed` makes the sequence
-            reproducible), a non-negative integer for the same draws every time, or
-            an integer tensor of shape [2], which is returned as it is.
+            reproducible), a non-negative integer, or a scalar tensor of one, for the
+            same draws every time, or an integer tensor of shape [2], which is returned
+            as it is.
 
     Returns:
         An int32 tensor of shape [2].
@@ -27,7 +28,7 @@ def stateless_seed(seed=None) -> tf.Tensor:
     if seed is None:
         return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
     if tf.is_tensor(seed):
-        return tf.cast(seed, tf.int32)
+        return _hashed(seed) if seed.shape.rank == 0 else tf.cast(seed, tf.int32)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(
             f"Expected `seed` to be None or a non-negative integer, got {seed!r}."
@@ -35,3 +36,38 @@ def stateless_seed(seed=None) -> tf.Tensor:
     # The hash keeps neighbouring seeds from giving related streams.
     state = np.random.SeedSequence(int(seed)).generate_state(2)
     return tf.constant(state.astype("int32"))
+
+
+def _hashed(seed: tf.Tensor) -> tf.Tensor:
+    """The hash of `numpy.random.SeedSequence` of one number, in a graph.
+
+    A served model turns the seed of a request into the draws that Python makes of it.
+    Numbers are 32 bits long, kept in int64, whose products wrap around harmlessly.
+    """
+    bits = 0xFFFFFFFF
+
+    def folded(value):
+        value = tf.bitwise.bitwise_and(value, bits)
+        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, 16))
+
+    def hasher(constant, multiplier):
+        def hashed(value):
+            nonlocal constant
+            value = tf.bitwise.bitwise_xor(value, constant)
+            constant = constant * multiplier & bits
+            return folded(value * constant)
+
+        return hashed
+
+    hashed = hasher(0x43B0D7E5, 0x931E8875)
+    zero = tf.zeros([], tf.int64)
+    words = [tf.bitwise.bitwise_and(tf.cast(seed, tf.int64), bits), zero, zero, zero]
+    pool = [hashed(word) for word in words]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                mixed = 0xCA01F9DD * pool[target] - 0x4973F715 * hashed(pool[source])
+                pool[target] = folded(mixed)
+    hashed = hasher(0x8B51F9DD, 0x58F38DED)
+    state = tf.stack([hashed(pool[0]), hashed(pool[1])])
+    return tf.bitcast(tf.cast(state, tf.uint32), tf.int32)

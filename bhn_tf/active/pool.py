@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.data_feeds.num_examples import num_rows
+from bhn_tf.data_feeds import num_rows
 
 _KINDS = (
     "an array [rows, ...], a dictionary or list of such arrays, or a finite "
@@ -38,7 +38,8 @@ class Pool:
                 )
             self.size = _count(x)
             return
-        if num_rows(x) is None:
+        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+        if not leaves or not all(hasattr(leaf, "shape") for leaf in leaves):
             raise ValueError(
                 f"`pool_x` is of type {type(x).__name__}. Expected {_KINDS}."
             )

@@ -1,1 +1,17 @@
-"""What a batch is, whatever it comes from: its spec, its rows, its checks."""
+"""What a batch is, whatever it comes from: its spec, its rows, its checks, their count.
+
+`feed_of` is the one place that tells kinds of data apart.
+"""
+
+from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
+from bhn_tf.data_feeds.feed import NO_BATCH, Feed, num_rows
+from bhn_tf.data_feeds.kinds import feed_of
+
+__all__ = [
+    "NO_BATCH",
+    "BatchChecks",
+    "Feed",
+    "feed_of",
+    "num_rows",
+    "readable_data_errors",
+]

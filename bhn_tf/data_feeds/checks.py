@@ -5,97 +5,112 @@ own pipeline, since XLA drops assertions from a training step.
 """
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.data_feeds.num_examples import NO_BATCH, num_rows
-
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"
+# Rows that are looked at once: what lies on a disk is not read whole.
+_ROWS_AT_ONCE = 65_536
 
 
-def check_arrays(x, y, sample_weight, check_labels, allow_nan_inputs=False) -> None:
-    """Checks arrays of inputs, labels and weights.
+class BatchChecks:
+    """What a model asks of its data.
 
     Args:
-        x: Array [rows, ...] or a structure of arrays.
-        y: Labels, or `None`.
-        sample_weight: Weights [rows], or `None`.
-        check_labels: Called with the labels; raises where they have no meaning.
-        allow_nan_inputs: Whether a row may hold NaN (prediction: it yields NaN).
-
-    Raises:
-        ValueError: If there are no rows, numbers of rows differ, inputs or weights
-            are not finite, or labels have no meaning.
+        likelihood: Knows which labels have a meaning.
+        raw_shapes: Shape of the raw outputs, or a list of them, rows first; `None`
+            where they are not known yet, so that labels are not checked.
+        mask: Maps inputs to the mask of the raw outputs, or a list of them; `None`
+            where the network makes no mask. What is under a mask may be anything.
+        input_names: Names of inputs, for messages.
     """
-    leaves = keras.tree.flatten(x)
-    rows = {int(leaf.shape[0]) for leaf in leaves if leaf is not None}
-    if rows == {0}:
-        raise ValueError("The data `x` are empty: no rows. Give at least one.")
-    if len(rows) > 1:
-        raise ValueError(
-            f"The inputs `x` have different numbers of rows: {sorted(rows)}. Give "
-            "each the same rows."
-        )
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        for leaf in keras.tree.flatten(values):
-            if leaf is not None and hasattr(leaf, "shape"):
-                if int(leaf.shape[0]) not in rows:
-                    raise ValueError(
-                        f"`x` has {sorted(rows)} rows, but `{name}` has "
-                        f"{int(leaf.shape[0])}. Give one for each row."
-                    )
-    if not allow_nan_inputs:
-        for leaf in leaves:
+
+    def __init__(self, likelihood, raw_shapes, mask: Callable | None = None):
+        self._likelihood = likelihood
+        self._raw_shapes = raw_shapes
+        self._mask = mask
+
+    # -- arrays ---------------------------------------------------------------------
+
+    def check(self, x, y=None, sample_weight=None) -> None:
+        """Checks arrays of inputs, labels and weights.
+
+        Args:
+            x: Array [rows, ...] or a structure of arrays.
+            y: Labels, or `None`.
+            sample_weight: Weights of rows or elements, or `None`.
+
+        Raises:
+            ValueError: If there are no rows, numbers of rows differ, inputs or weights
+                are not finite, or labels have no meaning.
+        """
+        self.check_rows(x, y, sample_weight)
+        for leaf in _leaves(x):
             _refuse_not_finite("x", leaf)
-    for leaf in keras.tree.flatten(sample_weight):
-        if leaf is not None:
+        for leaf in _leaves(sample_weight):
             _refuse_not_finite("sample_weight", leaf)
-            if (np.asarray(leaf) < 0).any():
+            if any((rows < 0).any() for rows in _slices(leaf)):
                 raise ValueError(
                     "`sample_weight` has negative values: training would drive the "
                     "likelihood of those rows down without end. Give weights of at "
                     "least 0."
                 )
-    if y is not None:
-        check_labels(y)
+        if y is not None and self._raw_shapes is not None:
+            self._check_labels(x, y, sample_weight)
 
+    def check_rows(self, x, y=None, sample_weight=None) -> None:
+        """Checks that there are rows, and as many of everything.
 
-def _refuse_not_finite(name, values) -> None:
-    values = np.asarray(values)
-    if values.dtype.kind != "f" and values.dtype.name != "bfloat16":
-        return
-    finite = np.isfinite(values.astype("float32", copy=False))
-    if not finite.all():
-        rows = np.flatnonzero(~finite.reshape(len(values), -1).all(axis=1))
-        raise ValueError(
-            f"`{name}` has values that are NaN or infinite in {len(rows)} rows, the "
-            f"first of them row {rows[0]}. One such row turns every weight into NaN: "
-            "remove or mend these rows."
-        )
+        Raises:
+            ValueError: If not.
+        """
+        rows = {int(leaf.shape[0]) for leaf in _leaves(x)}
+        if rows == {0}:
+            raise ValueError("The data `x` are empty: no rows. Give at least one.")
+        if len(rows) > 1:
+            raise ValueError(
+                f"The inputs `x` have different numbers of rows: {sorted(rows)}. Give "
+                "each the same rows."
+            )
+        for name, values in (("y", y), ("sample_weight", sample_weight)):
+            for leaf in _leaves(values):
+                if len(leaf.shape) == 0:
+                    raise ValueError(
+                        f"`{name}` is a single number. Give one for each row of `x`."
+                    )
+                if int(leaf.shape[0]) not in rows:
+                    raise ValueError(
+                        f"`x` has {sorted(rows)} rows, but `{name}` has "
+                        f"{int(leaf.shape[0])}. Give one for each row."
+                    )
 
+    def _check_labels(self, x, y, sample_weight):
+        y = keras.tree.map_structure(_as_numpy, y)
+        weight = keras.tree.map_structure(_as_numpy, sample_weight)
+        if self._mask is None:
+            self._likelihood.check_labels(y, self._raw_shapes, weight)
+            return
+        try:
+            self._likelihood.check_labels(y, self._raw_shapes, weight)
+        except ValueError:
+            # Only here it matters what is padded, and finding out takes a pass.
+            mask = self._mask(x)
+            self._likelihood.check_labels(y, self._raw_shapes, weight, mask)
 
-def checked_dataset(dataset, valid_labels, label_advice) -> tf.data.Dataset:
-    """Returns the data set with every batch checked where it is read.
+    # -- data sets -------------------------------------------------------------------
 
-    Args:
-        dataset: A `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)` batches.
-        valid_labels: Maps labels to a boolean scalar tensor.
-        label_advice: What labels are expected, for the message.
-
-    Returns:
-        A data set of the same elements and cardinality.
-    """
-
-    def check(*batch):
+    def checked_element(self, *batch):
+        """Returns an element of a data set behind assertions on it."""
         element = batch if len(batch) > 1 else batch[0]
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
         checks = []
         for name, values in (("x", x), ("sample_weight", sample_weight)):
-            for leaf in keras.tree.flatten(values):
-                if tf.is_tensor(leaf) and leaf.dtype.is_floating:
+            for leaf in map(_dense_values, _leaves(values)):
+                if leaf.dtype.is_floating:
                     valid, wrong = tf.math.is_finite(leaf), "NaN or infinite"
                     if name == "sample_weight":
                         valid, wrong = valid & (leaf >= 0), f"{wrong} or negative"
@@ -106,89 +121,81 @@ def checked_dataset(dataset, valid_labels, label_advice) -> tf.data.Dataset:
                             name="check_finite",
                         )
                     )
-        if y is not None:
+        if y is not None and self._raw_shapes is not None:
+            advice = self._likelihood.label_advice(self._raw_shapes)
             checks.append(
                 tf.debugging.Assert(
-                    valid_labels(y),
-                    [f"{_FAILED_CHECK} labels without a meaning: {label_advice}"],
+                    self._valid_labels(x, y, sample_weight),
+                    [f"{_FAILED_CHECK} labels without a meaning: {advice}"],
                     name="check_labels",
                 )
             )
         with tf.control_dependencies([op for op in checks if op is not None]):
             return tf.nest.map_structure(tf.identity, element)
 
-    checked = dataset.map(check, num_parallel_calls=tf.data.AUTOTUNE)
-    return checked.prefetch(tf.data.AUTOTUNE)
+    def _valid_labels(self, x, y, sample_weight):
+        def valid(mask=None):
+            return self._likelihood.valid_labels(
+                y, self._raw_shapes, sample_weight, mask
+            )
+
+        if self._mask is None:
+            return valid()
+        is_valid = valid()
+        return tf.cond(is_valid, lambda: is_valid, lambda: valid(self._mask(x)))
 
 
-def refuse_empty(dataset) -> None:
-    """Raises `ValueError` for a data set, of `tf.data` or Keras, without a batch."""
-    if isinstance(dataset, keras.utils.PyDataset):
-        is_empty = dataset.num_batches == 0
-    elif dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY:
-        is_empty = next(iter(dataset.take(1)), None) is None
-    else:
-        is_empty = dataset.cardinality() == 0
-    if is_empty:
-        raise ValueError(NO_BATCH)
+def _leaves(values) -> list:
+    return [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
 
 
-def batch_spec(x, y=None, sample_weight=None):
-    """Returns what says dtype and shape of a batch's `(x, y, sample_weight)`.
-
-    The leaves are arrays or specs; `None` where the data do not say, as a generator.
-    """
-    if isinstance(x, tf.data.Dataset):
-        return keras.utils.unpack_x_y_sample_weight(x.element_spec)
-    if isinstance(x, keras.utils.PyDataset):
-        refuse_empty(x)
-        return keras.utils.unpack_x_y_sample_weight(x[0])
-    return None if num_rows(x) is None else (x, y, sample_weight)
+def _dense_values(leaf) -> tf.Tensor:
+    """The numbers of a tensor, also of a sparse or ragged one."""
+    if isinstance(leaf, tf.SparseTensor):
+        return leaf.values
+    return leaf.flat_values if isinstance(leaf, tf.RaggedTensor) else leaf
 
 
-class CheckedPyDataset(keras.utils.PyDataset):
-    """A `PyDataset` whose batches are checked as they are read.
-
-    Args:
-        dataset: The `PyDataset` of `(x, y)` or `(x, y, sample_weight)` batches.
-        check_labels: Called with the labels of a batch; raises where they have no
-            meaning.
-    """
-
-    def __init__(self, dataset, check_labels):
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
-        self._dataset = dataset
-        self._check_labels = check_labels
-
-    @property
-    def num_batches(self):
-        return self._dataset.num_batches
-
-    def __getitem__(self, index):
-        batch = self._dataset[index]
-        check_arrays(*keras.utils.unpack_x_y_sample_weight(batch), self._check_labels)
-        return batch
-
-    def on_epoch_begin(self):
-        self._dataset.on_epoch_begin()
-
-    def on_epoch_end(self):
-        self._dataset.on_epoch_end()
+def _as_numpy(leaf):
+    if isinstance(leaf, tf.SparseTensor | tf.RaggedTensor):
+        return keras.ops.convert_to_numpy(_dense_values(leaf))
+    if hasattr(leaf, "tocsr"):
+        return leaf.tocsr().data
+    return leaf if leaf is None else np.asarray(leaf)
 
 
-def checked_generator(batches, check_labels):
-    """Yields the batches of a Python generator, each checked."""
-    for batch in batches:
-        check_arrays(*keras.utils.unpack_x_y_sample_weight(batch), check_labels)
-        yield batch
+def _slices(leaf) -> Iterator[np.ndarray]:
+    """Numbers of an array of any library, some rows at a time."""
+    if hasattr(leaf, "iloc"):
+        leaf = leaf.iloc
+    elif not hasattr(leaf, "__getitem__") or hasattr(leaf, "tocsr"):
+        yield _as_numpy(leaf)
+        return
+    elif isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):
+        yield _as_numpy(leaf)
+        return
+    num_rows = len(leaf.obj) if hasattr(leaf, "obj") else int(leaf.shape[0])
+    for start in range(0, num_rows, _ROWS_AT_ONCE):
+        yield np.asarray(leaf[start : start + _ROWS_AT_ONCE])
+
+
+def _refuse_not_finite(name, values) -> None:
+    start = 0
+    for rows in _slices(values):
+        if rows.dtype.kind == "f" or rows.dtype.name == "bfloat16":
+            finite = np.isfinite(rows.astype("float32", copy=False))
+            if not finite.all():
+                found = np.flatnonzero(~finite.reshape(len(rows), -1).all(axis=1))
+                raise ValueError(
+                    f"`{name}` has values that are NaN or infinite in {len(found)} "
+                    f"rows, the first of them row {start + found[0]}. One such row "
+                    "turns every weight into NaN: remove or mend these rows."
+                )
+        start += len(rows)
 
 
 @contextlib.contextmanager
-def readable_data_errors():
+def readable_data_errors() -> Iterator[None]:
     """Turns the error of a failed check in a data set into a `ValueError`."""
     try:
         yield

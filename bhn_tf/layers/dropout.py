@@ -74,3 +74,12 @@ class MonteCarloSpatialDropout2D(_GivenSpatialMask, keras.layers.SpatialDropout2
 @keras.saving.register_keras_serializable("bhn_tf")
 class MonteCarloSpatialDropout3D(_GivenSpatialMask, keras.layers.SpatialDropout3D):
     """`keras.layers.SpatialDropout3D` that `bhn_tf.baselines.MCDropout` can draw."""
+
+
+#: Dropout layers of Keras, and the ones that can be drawn in their place.
+DRAWABLE = {
+    keras.layers.Dropout: MonteCarloDropout,
+    keras.layers.SpatialDropout1D: MonteCarloSpatialDropout1D,
+    keras.layers.SpatialDropout2D: MonteCarloSpatialDropout2D,
+    keras.layers.SpatialDropout3D: MonteCarloSpatialDropout3D,
+}

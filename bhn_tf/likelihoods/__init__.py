@@ -6,8 +6,17 @@ from bhn_tf.likelihoods.classification import Bernoulli, Categorical
 from bhn_tf.likelihoods.joint import Joint
 from bhn_tf.likelihoods.likelihood import Likelihood
 from bhn_tf.likelihoods.regression import Gaussian
+from bhn_tf.likelihoods.standardized import Standardized
 
-__all__ = ["Bernoulli", "Categorical", "Gaussian", "Joint", "Likelihood", "get"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "Joint",
+    "Likelihood",
+    "Standardized",
+    "get",
+]
 
 _BY_NAME = {"categorical": Categorical, "bernoulli": Bernoulli, "gaussian": Gaussian}
 

@@ -1,9 +1,12 @@
 """Likelihoods of class labels, from logits or probabilities."""
 
+import operator
+
 import keras
 import tensorflow as tf
 
 from bhn_tf import uncertainty
+from bhn_tf.likelihoods.elements import align, nan_where_padded
 from bhn_tf.likelihoods.likelihood import (
     Likelihood,
     at_least_float32,
@@ -66,12 +69,17 @@ class _FromActivation(Likelihood):
         raw = at_least_float32(raw)
         return self._probabilities(raw) if self.from_logits else raw
 
-    def _clipped(self, log_prob, low, high):
+    def clipped(self, log_prob, raw_shape):
         """Clips log-probabilities, with the gradient of the unclipped ones."""
-        low, high = tf.math.log(tf.constant([low, high], log_prob.dtype))
-        clipped = tf.clip_by_value(log_prob, low, high)
+        if self.clip is None:
+            return log_prob
+        bounds = tf.math.log(tf.constant(self._bounds(raw_shape), log_prob.dtype))
+        clipped = tf.clip_by_value(log_prob, bounds[0], bounds[1])
         # In this order the two unclipped terms cancel exactly, however large.
         return tf.stop_gradient(clipped) + (log_prob - tf.stop_gradient(log_prob))
+
+    def _bounds(self, raw_shape):
+        return self.clip
 
     def get_config(self):
         return {
@@ -103,6 +111,8 @@ class Categorical(_FromActivation):
         clip: Optional (low, high) for probabilities in the loss; low is taken as
             min(low, 0.1 / C), below the probability of a uniform guess.
         reduction: "sum" or "mean" over pixels or tokens.
+        ignore_class: Optional class number that stands for a missing label (void
+            pixels, say), in range or not: such elements count as padding does.
 
     Example:
     ```python
@@ -114,42 +124,63 @@ class Categorical(_FromActivation):
     probability_activation = "softmax"
     _probabilities = staticmethod(tf.nn.softmax)
 
+    def __init__(self, from_logits=None, clip=None, reduction="sum", ignore_class=None):
+        super().__init__(from_logits, clip, reduction)
+        self.ignore_class = None if ignore_class is None else _integer(ignore_class)
+
+    def element_shape(self, raw_shape):
+        return tuple(raw_shape[:-1])
+
+    def coded_labels(self, y, raw_shape):
+        y = tf.convert_to_tensor(y)
+        return y if _is_one_hot(y, raw_shape) else _class_numbers(y, raw_shape)
+
+    def has_label(self, y, raw_shape):
+        if self.ignore_class is None:
+            return None
+        if not _is_one_hot(y, raw_shape):
+            return tf.cast(y, tf.float64) != self.ignore_class
+        if 0 <= self.ignore_class < raw_shape[-1]:
+            return tf.cast(y[..., self.ignore_class], tf.float64) != 1
+        return None
+
     def element_log_prob(self, y, raw):
         self._require_resolved()
         raw = at_least_float32(raw)
         log_probs = tf.nn.log_softmax(raw) if self.from_logits else _log(raw)
-        y = tf.convert_to_tensor(y)
+        y = self.coded_labels(y, raw.shape)
         if _is_one_hot(y, raw.shape):
-            log_prob = tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
-        else:
-            log_prob = tf.gather(
-                log_probs,
-                tf.cast(_class_numbers(y, raw.shape), tf.int32),
-                axis=-1,
-                batch_dims=raw.shape.rank - 1,
-            )
-        if self.clip is None:
-            return log_prob
-        low, high = self.clip
-        return self._clipped(log_prob, min(low, 0.1 / raw.shape[-1]), high)
+            return tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
+        return tf.gather(
+            log_probs,
+            tf.cast(y, tf.int32),
+            axis=-1,
+            batch_dims=raw.shape.rank - 1,
+        )
 
-    def summarize(self, raws):
+    def _bounds(self, raw_shape):
+        low, high = self.clip
+        return min(low, 0.1 / raw_shape[-1]), high
+
+    def summarize(self, raws, mask=None):
         probabilities = self.mean(raws)
         samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
-        scores = {name: score(samples) for name, score in uncertainty.SCORES.items()}
+        scores = {
+            name: nan_where_padded(score(samples), mask)
+            for name, score in uncertainty.SCORES.items()
+        }
         return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
 
-    def valid_labels(self, y, raw_shape):
+    def valid_elements(self, y, raw_shape):
         if _is_one_hot(y, raw_shape):
             y = tf.cast(y, tf.float32)
             sums = tf.reduce_sum(y, axis=-1)
-            return tf.reduce_all(y >= 0) & tf.reduce_all(tf.abs(sums - 1) < 1e-3)
-        labels = tf.cast(_class_numbers(y, raw_shape), tf.float64)
-        return (
-            tf.reduce_all(labels >= 0)
-            & tf.reduce_all(labels < raw_shape[-1])
-            & tf.reduce_all(labels == tf.floor(labels))
-        )
+            return tf.reduce_all(y >= 0, axis=-1) & (tf.abs(sums - 1) < 1e-3)
+        y = tf.cast(y, tf.float64)
+        return (y >= 0) & (y < raw_shape[-1]) & (y == tf.floor(y))
+
+    def get_config(self):
+        return {**super().get_config(), "ignore_class": self.ignore_class}
 
     def label_advice(self, raw_shape):
         classes = raw_shape[-1]
@@ -157,6 +188,15 @@ class Categorical(_FromActivation):
             f"the network has {classes} classes, so give class numbers from 0 to "
             f"{classes - 1}, or one-hot rows of {classes}."
         )
+
+
+def _integer(ignore_class) -> int:
+    try:
+        return operator.index(ignore_class)
+    except TypeError:
+        raise ValueError(
+            f"Expected `ignore_class` to be a class number, got {ignore_class!r}."
+        ) from None
 
 
 def _is_one_hot(y, raw_shape) -> bool:
@@ -199,31 +239,45 @@ class Bernoulli(_FromActivation):
     probability_activation = "sigmoid"
     _probabilities = staticmethod(tf.sigmoid)
 
+    def element_shape(self, raw_shape):
+        return tuple(raw_shape)
+
+    def coded_labels(self, y, raw_shape):
+        return match_targets(y, raw_shape)
+
     def element_log_prob(self, y, raw):
         self._require_resolved()
         raw = at_least_float32(raw)
         y = match_targets(y, raw.shape, raw.dtype)
         if self.from_logits:
-            log_prob = -tf.nn.sigmoid_cross_entropy_with_logits(y, raw)
-        else:
-            log_prob = y * _log(raw) + (1 - y) * _log(1 - raw)
-        return log_prob if self.clip is None else self._clipped(log_prob, *self.clip)
+            return -tf.nn.sigmoid_cross_entropy_with_logits(y, raw)
+        return y * _log(raw) + (1 - y) * _log(1 - raw)
 
-    def summarize(self, raws):
+    def summarize(self, raws, mask=None):
         probabilities = self.mean(raws)
         samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
         two_classes = tf.stack([1 - samples, samples], axis=-1)
         scores = {
-            name: tf.reduce_mean(score(two_classes), axis=-1)
+            name: _mean_over_outputs(score(two_classes), mask)
             for name, score in uncertainty.SCORES.items()
         }
         return {"mean": tf.reduce_mean(probabilities, axis=0), **scores}
 
-    def valid_labels(self, y, raw_shape):
-        y = match_targets(y, [None, *raw_shape[1:]], tf.float32)
-        return tf.reduce_all((y >= 0) & (y <= 1))
+    def valid_elements(self, y, raw_shape):
+        y = tf.cast(y, tf.float32)
+        return (y >= 0) & (y <= 1)
 
     def label_advice(self, raw_shape):
         return (
             f"give 0 or 1 (or probabilities) for each of the {raw_shape[-1]} outputs."
         )
+
+
+def _mean_over_outputs(scores, mask):
+    """Mean over the last axis of what is no padding; NaN where all is."""
+    if mask is None:
+        return tf.reduce_mean(scores, axis=-1)
+    mask = tf.cast(align(mask, scores.shape, "mask"), tf.bool)
+    real = tf.broadcast_to(mask, tf.shape(scores))
+    total = tf.reduce_sum(tf.where(real, scores, tf.zeros_like(scores)), axis=-1)
+    return total / tf.reduce_sum(tf.cast(real, scores.dtype), axis=-1)

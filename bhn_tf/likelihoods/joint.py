@@ -17,7 +17,12 @@ class Joint(Likelihood, keras.layers.Layer):
     Args:
         parts: Likelihoods, in the order of the outputs (by key for a dictionary).
         names: Names of the outputs, in that order; `None` until a network gives them.
-        weights: Weight of each output's log-likelihood; `None` for 1 each.
+        weights: Weight of each output in the objective where `compile` gives none;
+            `None` for 1 each.
+
+    Weights of rows or elements are one for all outputs (an array), or a list or a
+    dictionary by output name, in which `None` and what is left out mean 1. Masks are
+    listed in the order of the outputs.
     """
 
     def __init__(self, parts, names=None, weights=None, **kwargs):
@@ -25,12 +30,14 @@ class Joint(Likelihood, keras.layers.Layer):
         self.parts = list(parts)
         self.names = None if names is None else list(names)
         self._own_weights = list(weights or [1.0] * len(self.parts))
-        self.weights_of_outputs = self._own_weights
         self.built = True
 
     @property
     def output_names(self):
         return tuple(self.names or ())
+
+    def parts_of_outputs(self):
+        return self.parts
 
     def arranged(self, names, endings) -> "Joint":
         """Returns the likelihood for a network's outputs, each part resolved.
@@ -55,23 +62,27 @@ class Joint(Likelihood, keras.layers.Layer):
         ]
         return Joint(parts, names, self._own_weights)
 
-    def set_weights_of_outputs(self, weights):
-        if weights is None:
-            weights = self._own_weights
-        if isinstance(weights, dict):
-            unknown = set(weights) - set(self.names)
+    def build_for_outputs(self, raw_shape):
+        for part, shape in zip(self.parts, raw_shape, strict=True):
+            part.build_for_outputs(shape)
+
+    def loss_weights_by_output(self, given):
+        if given is None:
+            given = self._own_weights
+        if isinstance(given, dict):
+            unknown = set(given) - set(self.names)
             if unknown:
                 raise ValueError(
                     f"`loss_weights` has {sorted(unknown)}, and the outputs are "
                     f"{self.names}."
                 )
-            weights = [weights.get(name, 1.0) for name in self.names]
-        if len(weights) != len(self.names):
+            given = [given.get(name, 1.0) for name in self.names]
+        if len(given) != len(self.parts):
             raise ValueError(
-                f"`loss_weights` has {len(weights)} values for the outputs "
+                f"`loss_weights` has {len(given)} values for the outputs "
                 f"{self.names}: give one for each."
             )
-        self.weights_of_outputs = [float(weight) for weight in weights]
+        return [float(weight) for weight in given]
 
     def flatten(self, structure) -> list:
         """Lists a value for each output, from the outputs' structure or by name.
@@ -94,65 +105,120 @@ class Joint(Likelihood, keras.layers.Layer):
             )
         return values
 
-    def _each(self, function, *structures):
+    def _labels(self, y) -> list:
+        labels = self.flatten(y)
+        missing = [
+            n for n, part in zip(self.names, labels, strict=True) if part is None
+        ]
+        if missing:
+            raise ValueError(
+                f"The outputs {missing} have no labels (`None`): give some for each of "
+                f"{self.names}. Where they are not known, any will do with a "
+                "`sample_weight` of 0 for that output."
+            )
+        return labels
+
+    def _weights(self, weight) -> list:
+        """A weight or `None` for each output."""
+        if isinstance(weight, dict):
+            unknown = set(weight) - set(self.names)
+            if unknown:
+                raise ValueError(
+                    f"`sample_weight` has {sorted(unknown)}, and the outputs are "
+                    f"{self.names}."
+                )
+            return [weight.get(name) for name in self.names]
+        if isinstance(weight, list | tuple):
+            return self.flatten(weight)
+        return [weight] * len(self.parts)
+
+    def _masks(self, mask) -> list:
+        return [None] * len(self.parts) if mask is None else self.flatten(mask)
+
+    def _each(self, function, *columns):
         """Applies `function(part, ...)` to each output, in a list."""
-        columns = [self.flatten(structure) for structure in structures]
         return [
             function(part, *values)
             for part, *values in zip(self.parts, *columns, strict=True)
         ]
 
-    def named_log_probs(self, y, raw):
-        """log p of each output by name, [B] each, unweighted."""
-        log_probs = self._each(lambda part, *pair: part.log_prob(*pair), y, raw)
-        return dict(zip(self.names, log_probs, strict=True))
-
-    def log_prob(self, y, raw):
-        log_probs = self.named_log_probs(y, raw).values()
-        return tf.add_n(
-            [w * lp for w, lp in zip(self.weights_of_outputs, log_probs, strict=True)]
+    def _log_probs(self, function, y, raw, weight, mask):
+        return self._each(
+            function,
+            self._labels(y),
+            self.flatten(raw),
+            self._weights(weight),
+            self._masks(mask),
         )
 
-    def unweighted_log_prob(self, y, raw):
-        return tf.add_n(list(self.named_log_probs(y, raw).values()))
+    def named_log_probs(self, y, raw, weight=None, mask=None):
+        """`log_prob` of each output by name, [B] each, without `loss_weights`."""
+        log_probs = self._log_probs(
+            lambda part, *values: part.log_prob(*values), y, raw, weight, mask
+        )
+        return dict(zip(self.names, log_probs, strict=True))
+
+    def log_prob(self, y, raw, weight=None, mask=None):
+        return tf.add_n(list(self.named_log_probs(y, raw, weight, mask).values()))
+
+    def measured_log_prob(self, y, raw, weight=None, mask=None):
+        return tf.add_n(
+            self._log_probs(
+                lambda part, *values: part.measured_log_prob(*values),
+                y,
+                raw,
+                weight,
+                mask,
+            )
+        )
 
     def as_outputs(self, y, outputs):
         return keras.tree.pack_sequence_as(outputs, self.flatten(y))
 
     def mean(self, raw):
-        means = self._each(lambda part, values: part.mean(values), raw)
+        means = self._each(lambda part, values: part.mean(values), self.flatten(raw))
         return keras.tree.pack_sequence_as(raw, means)
 
-    def summarize(self, raws):
+    def summarize(self, raws, mask=None):
         """For each output what its likelihood gives, in the outputs' structure."""
-        summaries = self._each(lambda part, values: part.summarize(values), raws)
+        summaries = self._each(
+            lambda part, *values: part.summarize(*values),
+            self.flatten(raws),
+            self._masks(mask),
+        )
         if isinstance(raws, dict):
             return dict(zip(self.names, summaries, strict=True))
         return type(raws)(summaries)
 
     def interval(self, raws, level):
         """Lower and upper bounds, each in the outputs' structure."""
-        bounds = self._each(lambda part, values: part.interval(values, level), raws)
+        bounds = self._each(
+            lambda part, values: part.interval(values, level), self.flatten(raws)
+        )
         lower, upper = zip(*bounds, strict=True)
         return (
             keras.tree.pack_sequence_as(raws, list(lower)),
             keras.tree.pack_sequence_as(raws, list(upper)),
         )
 
-    def valid_labels(self, y, raw_shape):
-        valid = [
-            part.valid_labels(labels, shape)
-            for part, labels, shape in zip(
-                self.parts, self.flatten(y), raw_shape, strict=True
-            )
-        ]
+    def valid_labels(self, y, raw_shape, weight=None, mask=None):
+        valid = self._each(
+            lambda part, *values: part.valid_labels(*values),
+            self._labels(y),
+            raw_shape,
+            self._weights(weight),
+            self._masks(mask),
+        )
         return tf.reduce_all(tf.stack(valid))
 
-    def check_labels(self, y, raw_shape):
-        for part, labels, shape in zip(
-            self.parts, self.flatten(y), raw_shape, strict=True
-        ):
-            part.check_labels(labels, shape)
+    def check_labels(self, y, raw_shape, weight=None, mask=None):
+        self._each(
+            lambda part, *values: part.check_labels(*values),
+            self._labels(y),
+            raw_shape,
+            self._weights(weight),
+            self._masks(mask),
+        )
 
     def label_advice(self, raw_shape):
         return " ".join(

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.likelihoods.elements import align, both, neutral_where_uncounted
+
 
 def at_least_float32(values) -> tf.Tensor:
     """Casts half precision to float32 and keeps float64."""
@@ -15,7 +17,16 @@ class Likelihood:
     """Base of the likelihoods: functions of labels and raw outputs of one draw.
 
     Rows are on axis 0. Further axes (pixels, tokens, several outputs) belong to one
-    example, whose log-likelihood is their sum.
+    example, whose log-likelihood is the sum over these elements. Throughout,
+
+    - `weight` multiplies log-probabilities before that sum: one for each row ([B] or
+      [B, 1]), for each element ([B, T]) or for leading axes of the elements, with or
+      without a further axis of 1;
+    - `mask` says which elements are no padding: boolean, of leading axes of the
+      elements, as Keras's masks are.
+
+    Where the weight is 0 or the mask False, labels and outputs may be anything, NaN
+    too: they reach neither a result nor a gradient.
 
     Args:
         reduction: "sum" over the axes of an example, the log-likelihood itself, or
@@ -32,58 +43,149 @@ class Likelihood:
 
     # -- to be provided -------------------------------------------------------------
 
+    def element_shape(self, raw_shape) -> tuple:
+        """Shape of what has a log-probability of its own, [B, ...]."""
+        raise NotImplementedError
+
+    def coded_labels(self, y, raw_shape) -> tf.Tensor:
+        """Labels in the elements' shape, or with a further axis (one-hot).
+
+        Raises:
+            ValueError: If labels of this shape do not fit the outputs.
+        """
+        raise NotImplementedError
+
     def element_log_prob(self, y, raw) -> tf.Tensor:
-        """log p of each element of an example, [B, ...], at least float32."""
+        """log p of each element, [B, ...], at least float32, never clipped."""
+        raise NotImplementedError
+
+    def valid_elements(self, y, raw_shape) -> tf.Tensor:
+        """Whether each coded label has a meaning, of the elements' shape."""
         raise NotImplementedError
 
     def mean(self, raw) -> tf.Tensor:
         """The mean of y for raw outputs: probabilities, or the regression's mean."""
         raise NotImplementedError
 
-    def summarize(self, raws) -> dict[str, tf.Tensor]:
-        """The predictive mean and every score, from raw outputs [S, B, ...]."""
-        raise NotImplementedError
+    def summarize(self, raws, mask=None) -> dict[str, tf.Tensor]:
+        """The predictive mean and every score, from raw outputs [S, B, ...].
 
-    def valid_labels(self, y, raw_shape) -> tf.Tensor:
-        """A boolean scalar: whether all labels have a meaning."""
+        Scores of padding (`mask` False) are NaN; the mean is that of any element, as
+        Keras's `predict` gives it.
+        """
         raise NotImplementedError
 
     def label_advice(self, raw_shape) -> str:
         """One sentence that says what labels are expected."""
         raise NotImplementedError
 
+    # -- with a default ---------------------------------------------------------------
+
+    #: Whether y is a real number in a unit, which may be changed; see `Standardized`.
+    has_unit = False
+
+    def build_for_outputs(self, raw_shape) -> None:
+        """Makes the state whose shape is that of the outputs, where there is none.
+
+        A model calls it when it is built; `raw_shape` is that of the raw outputs (of
+        several: their list), rows first.
+        """
+
+    def clipped(self, log_prob, raw_shape) -> tf.Tensor:
+        """What training takes in place of the elements' log-probabilities."""
+        return log_prob
+
+    def has_label(self, y, raw_shape) -> tf.Tensor | None:
+        """Which coded labels say anything at all; `None` where all do."""
+        return None
+
     # -- of several outputs; see `Joint` ---------------------------------------------
 
     #: Names of the outputs, where there are several.
     output_names: tuple[str, ...] = ()
 
-    def named_log_probs(self, y, raw) -> dict[str, tf.Tensor]:
-        """log p of each output by name, where there are several."""
-        return {}
+    def parts_of_outputs(self) -> list["Likelihood"]:
+        """The likelihood of each output, in the order of the outputs."""
+        return [self]
 
-    def unweighted_log_prob(self, y, raw) -> tf.Tensor:
-        """log p(y|x, g) of each example, [B], whatever `loss_weights` say."""
-        return self.log_prob(y, raw)
+    def named_log_probs(self, y, raw, weight=None, mask=None) -> dict[str, tf.Tensor]:
+        """`log_prob` of each output by name, where there are several."""
+        return {}
 
     def as_outputs(self, y, outputs):
         """Gives labels the structure of the outputs."""
         return y
 
-    def set_weights_of_outputs(self, weights) -> None:
-        """Weighs the outputs against each other; a single one cannot be."""
-        if weights is not None:
+    def loss_weights_by_output(self, given) -> list[float]:
+        """Returns the weight of each output's log-likelihood in the objective.
+
+        Args:
+            given: `compile`'s `loss_weights`; `None` for 1 each.
+
+        Raises:
+            ValueError: If they do not fit: a single output has nothing to be weighed
+                against.
+        """
+        if given is not None:
             raise ValueError(
-                f"`loss_weights={weights!r}` weighs several outputs against each "
+                f"`loss_weights={given!r}` weighs several outputs against each "
                 "other, and the network has one. Leave it out."
             )
+        return [1.0]
 
-    # -- shared ---------------------------------------------------------------------
+    # -- log-probabilities ------------------------------------------------------------
 
-    def log_prob(self, y, raw) -> tf.Tensor:
-        """Returns log p(y|x, g) of each example, [B], at least float32."""
-        elements = _flatten_rows(self.element_log_prob(y, raw))
-        reduce = tf.reduce_sum if self.reduction == "sum" else tf.reduce_mean
-        return reduce(elements, axis=1)
+    def log_prob(self, y, raw, weight=None, mask=None) -> tf.Tensor:
+        """Returns log p(y|x, g) of each example as training optimises it, clipped.
+
+        Args:
+            y: Labels.
+            raw: Raw outputs of one draw, [B, ...].
+            weight: Weights of rows or elements, or `None`.
+            mask: Which elements are no padding, or `None`.
+
+        Returns:
+            [B], at least float32: Σ weight · log p over the elements, with
+            `reduction="mean"` divided by the number of those that are no padding.
+
+        Raises:
+            ValueError: If labels, weights or mask do not fit the outputs' shape.
+        """
+        return self._of_examples(y, raw, weight, mask, self.clipped)
+
+    def measured_log_prob(self, y, raw, weight=None, mask=None) -> tf.Tensor:
+        """Returns log p(y|x, g) of each example, never clipped; see `log_prob`."""
+        return self._of_examples(y, raw, weight, mask, lambda log_prob, _: log_prob)
+
+    def _of_examples(self, y, raw, weight, mask, finish):
+        raw = at_least_float32(raw)
+        shape = self.element_shape(raw.shape)
+        y = self.coded_labels(y, raw.shape)
+        if weight is not None:
+            weight = tf.cast(align(weight, shape, "weight"), raw.dtype)
+        real = self._real(y, raw.shape, mask)
+        counted = both(real, None if weight is None else weight != 0)
+        if counted is not None:
+            y = neutral_where_uncounted(y, counted, shape, 0)
+            # Harmless as a logit, as a probability and as a number.
+            raw = neutral_where_uncounted(raw, counted, shape, 0.5)
+        elements = finish(self.element_log_prob(y, raw), raw.shape)
+        if weight is not None:
+            elements *= weight
+        if counted is not None:
+            elements = tf.where(counted, elements, tf.zeros_like(elements))
+        total = _sum_of_rows(elements)
+        if self.reduction == "sum":
+            return total
+        real = tf.ones_like(elements) if real is None else tf.cast(real, total.dtype)
+        num_real = _sum_of_rows(tf.broadcast_to(real, tf.shape(elements)))
+        return total / tf.maximum(num_real, 1.0)
+
+    def _real(self, y, raw_shape, mask):
+        """Which elements are neither padding nor without a label; `None` for all."""
+        if mask is not None:
+            mask = tf.cast(align(mask, self.element_shape(raw_shape), "mask"), tf.bool)
+        return both(mask, self.has_label(y, raw_shape))
 
     def predictive_log_prob(self, log_probs) -> tf.Tensor:
         """Returns log of the mean probability over draws, [B], from [S, B]."""
@@ -106,12 +208,21 @@ class Likelihood:
         """
         return self
 
-    def check_labels(self, y, raw_shape) -> None:
+    # -- checks of labels -------------------------------------------------------------
+
+    def valid_labels(self, y, raw_shape, weight=None, mask=None) -> tf.Tensor:
+        """A boolean scalar: whether all labels that count have a meaning."""
+        valid, counted = self._valid_and_counted(y, raw_shape, weight, mask)
+        return tf.reduce_all(valid if counted is None else valid | ~counted)
+
+    def check_labels(self, y, raw_shape, weight=None, mask=None) -> None:
         """Refuses labels without a meaning before any work.
 
         Args:
             y: Labels, an array.
             raw_shape: Shape of the raw outputs, rows first; entries may be `None`.
+            weight: Weights of rows or elements: labels of weight 0 are not checked.
+            mask: Which elements are no padding: the others are not checked.
 
         Raises:
             ValueError: If a label is out of range, not finite or of another shape.
@@ -121,12 +232,29 @@ class Likelihood:
                 f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
                 f"{self.label_advice(raw_shape)}"
             )
-        if not bool(self.valid_labels(tf.convert_to_tensor(y), raw_shape)):
-            y = np.asarray(y)
-            raise ValueError(
-                f"Labels of shape {y.shape}, dtype {y.dtype} and values from {y.min()} "
-                f"to {y.max()} do not fit: {self.label_advice(raw_shape)}"
-            )
+        valid, counted = self._valid_and_counted(y, raw_shape, weight, mask)
+        if counted is None:
+            counted = tf.ones_like(valid)
+        if bool(tf.reduce_all(valid | ~counted)):
+            return
+        y = np.asarray(y)
+        labels = self.coded_labels(y, (None, *raw_shape[1:])).numpy()
+        labels = labels[tf.broadcast_to(counted, valid.shape).numpy()]
+        raise ValueError(
+            f"Labels of shape {y.shape}, dtype {y.dtype} and values from "
+            f"{labels.min()} to {labels.max()} do not fit: "
+            f"{self.label_advice(raw_shape)}"
+        )
+
+    def _valid_and_counted(self, y, raw_shape, weight, mask):
+        # Labels may have any number of rows, whatever batch a network was made for.
+        raw_shape = (None, *raw_shape[1:])
+        y = self.coded_labels(y, raw_shape)
+        counted = self._real(y, raw_shape, mask)
+        if weight is not None:
+            weight = align(weight, self.element_shape(raw_shape), "weight")
+            counted = both(counted, weight != 0)
+        return self.valid_elements(y, raw_shape), counted
 
     def get_config(self):
         parent = super().get_config() if isinstance(self, keras.layers.Layer) else {}
@@ -137,18 +265,19 @@ class Likelihood:
         return cls(**config)
 
 
-def _flatten_rows(elements):
-    return tf.reshape(elements, [tf.shape(elements)[0], -1])
+def _sum_of_rows(elements):
+    return tf.reduce_sum(elements, axis=list(range(1, elements.shape.rank)))
 
 
-def match_targets(y, shape, dtype) -> tf.Tensor:
+def match_targets(y, shape, dtype=None) -> tf.Tensor:
     """Gives real-valued targets the shape of the outputs, [B] becoming [B, 1].
 
     Raises:
         ValueError: If the shapes differ; broadcasting [B, 1] against [B] would
             compare every row with every other.
     """
-    y, shape = tf.cast(y, dtype), tf.TensorShape(shape)
+    y = tf.convert_to_tensor(y) if dtype is None else tf.cast(y, dtype)
+    shape = tf.TensorShape(shape)
     require_rank(y)
     if y.shape.rank == shape.rank - 1 and shape[-1] == 1:
         y = y[..., None]

@@ -6,9 +6,16 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.likelihoods.elements import nan_where_padded
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
 
 tfd = tfp.distributions
+
+
+def _positive(stddev) -> float:
+    if not (stddev > 0 and math.isfinite(stddev)):
+        raise ValueError(f"Expected `stddev` to be a positive number, got {stddev!r}.")
+    return float(stddev)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -34,6 +41,8 @@ class Gaussian(Likelihood, keras.layers.Layer):
     ```
     """
 
+    has_unit = True
+
     def __init__(
         self,
         stddev: float = 1.0,
@@ -42,10 +51,7 @@ class Gaussian(Likelihood, keras.layers.Layer):
         reduction: str = "sum",
         **kwargs,
     ):
-        if not (stddev > 0 and math.isfinite(stddev)):
-            raise ValueError(
-                f"Expected `stddev` to be a positive number, got {stddev!r}."
-            )
+        _positive(stddev)
         if trainable and heteroscedastic:
             raise ValueError(
                 "`trainable` learns one noise level for all rows, `heteroscedastic` "
@@ -65,19 +71,43 @@ class Gaussian(Likelihood, keras.layers.Layer):
         self._trains_stddev = trainable
         self.built = True
 
+    def set_stddev(self, stddev: float) -> None:
+        """Sets the noise, for example to the spread of the data before training.
+
+        Args:
+            stddev: Standard deviation in the units of y; with `heteroscedastic` what
+                the network's own numbers are multiplied by.
+
+        Raises:
+            ValueError: If it is no positive number.
+        """
+        self.log_stddev.assign(math.log(_positive(stddev)))
+
     def _mean_and_stddev(self, raw):
         raw = at_least_float32(raw)
         stddev = tf.cast(tf.exp(self.log_stddev), raw.dtype)
         if not self.heteroscedastic:
             return raw, stddev
-        if raw.shape[-1] % 2:
-            raise ValueError(
-                "A heteroscedastic Gaussian needs two raw outputs, a mean and a "
-                f"standard deviation, for each target; the network has {raw.shape[-1]}."
-            )
-        mean, spread = tf.split(raw, 2, axis=-1)
+        num_targets = self.element_shape(raw.shape)[-1]
+        mean, spread = raw[..., :num_targets], raw[..., num_targets:]
         # A vanishing standard deviation has no density.
         return mean, stddev * (tf.nn.softplus(spread) + 1e-6)
+
+    def element_shape(self, raw_shape):
+        if not self.heteroscedastic:
+            return tuple(raw_shape)
+        if raw_shape[-1] % 2:
+            raise ValueError(
+                "A heteroscedastic Gaussian needs two raw outputs, a mean and a "
+                f"standard deviation, for each target; the network has {raw_shape[-1]}."
+            )
+        return (*raw_shape[:-1], raw_shape[-1] // 2)
+
+    def coded_labels(self, y, raw_shape):
+        return match_targets(y, self.element_shape(raw_shape))
+
+    def valid_elements(self, y, raw_shape):
+        return tf.math.is_finite(tf.cast(y, tf.float32))
 
     def element_log_prob(self, y, raw):
         mean, stddev = self._mean_and_stddev(raw)
@@ -88,7 +118,7 @@ class Gaussian(Likelihood, keras.layers.Layer):
     def mean(self, raw):
         return self._mean_and_stddev(raw)[0]
 
-    def summarize(self, raws):
+    def summarize(self, raws, mask=None):
         """Mean and standard deviations of the mixture of S Gaussians.
 
         The variance of a draw's mean is what more data would remove (epistemic), the
@@ -97,12 +127,13 @@ class Gaussian(Likelihood, keras.layers.Layer):
         means, stddevs = self._mean_and_stddev(raws)
         mean, epistemic = tf.nn.moments(means, axes=[0])
         aleatoric = tf.reduce_mean(tf.square(stddevs) + tf.zeros_like(means), axis=0)
-        return {
-            "mean": mean,
+        stds = {
             "std": tf.sqrt(epistemic + aleatoric),
             "epistemic_std": tf.sqrt(epistemic),
             "aleatoric_std": tf.sqrt(aleatoric),
         }
+        padded = {name: nan_where_padded(std, mask) for name, std in stds.items()}
+        return {"mean": mean, **padded}
 
     def interval(self, raws, level):
         """Central interval of the mixture, [B, ..., C] each, from its quantiles."""
@@ -133,11 +164,6 @@ class Gaussian(Likelihood, keras.layers.Layer):
 
         tail = (1.0 - tf.cast(level, tf.float32)) / 2.0
         return quantile(tail), quantile(1.0 - tail)
-
-    def valid_labels(self, y, raw_shape):
-        outputs = raw_shape[-1] // 2 if self.heteroscedastic else raw_shape[-1]
-        y = match_targets(y, [None, *raw_shape[1:-1], outputs], tf.float32)
-        return tf.reduce_all(tf.math.is_finite(y))
 
     def label_advice(self, raw_shape):
         return "give a finite number for each output."

@@ -1,20 +1,25 @@
 """The Bayesian hypernetwork as a Keras model."""
 
+import warnings
+
 import keras
 import numpy as np
-import tensorflow as tf
 
-from bhn_tf import hypernets, priors
-from bhn_tf.arguments import asks_for_center
-from bhn_tf.layers.generated import generated_values
-from bhn_tf.models.bound import BoundedModel
-from bhn_tf.models.data_initialization import DataInitialization
+from bhn_tf import hypernets, keras_adapter, priors
+from bhn_tf.arguments import check_count
+from bhn_tf.models import data_initialization
+from bhn_tf.models.bound import Bound, Elbo
+from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
-from bhn_tf.models.posterior_draws import PosteriorDraws
+from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.scales import checked_scales, network_with_scales
+
+#: Marks files in which g has the order of the network's own layers.
+_ORDER_OF_LAYERS = "network"
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
+class BayesianHypernet(PredictiveModel):
     """A network whose weight-normalisation scales are drawn by a hypernet.
 
     The hypernet h maps noise to all D generated values of the primary network at once,
@@ -39,6 +44,10 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D.
         num_examples: N. `None`: each `fit` learns it from its data.
         seed: Seed of the training noise; `None` for a new one.
+
+    Attributes:
+        conversion_report: What `bhn_tf.from_keras` made random and why; `None` for
+            other models.
 
     Example:
     ```python
@@ -66,79 +75,195 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
         seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(
-            likelihood, prior_stddev, prior_loc, prior, num_examples, **kwargs
-        )
+        super().__init__(likelihood, **kwargs)
         if not isinstance(primary, keras.layers.Layer):
             raise TypeError(
                 f"Expected `primary` to be a Keras model, got {type(primary).__name__}."
             )
+        with self._own_scope():
+            self.objective = Bound(prior_stddev, prior_loc, prior, num_examples)
         self.primary = primary
         self.hypernet = hypernets.get(hypernet)
         self.noise = NoiseState(seed, name="noise")
-        self._is_initialized = self._state("is_initialized_from_data", "int64", 0)
-        #: What `bhn_tf.from_keras` made random and why; `None` for other models.
+        self.posterior = HypernetPosterior(primary, self.hypernet, self.noise)
+        self._is_initialized = False
         self.conversion_report = None
         self._build_from_built_networks()
+
+    def _finish_building(self):
+        self.posterior.take_over(keras_adapter.layers_of(self.primary))
+        self.objective.set_event_size(self.num_random)
+        super()._finish_building()
+
+    # -- numbers of the bound -------------------------------------------------------
 
     @property
     def num_random(self) -> int:
         """D, the number of generated values."""
+        if self.posterior.num_random is None:
+            self._require_built()
+        return self.posterior.num_random
+
+    @property
+    def num_examples(self) -> int | None:
+        """N, the number of training examples, or `None` while it is not known."""
+        return self.objective.num_examples
+
+    @num_examples.setter
+    def num_examples(self, value: int):
+        self.objective.num_examples = value
+        self.objective.num_examples_is_given = True
+
+    @property
+    def kl_weight(self) -> float:
+        """The annealing weight of the KL; 1 is the evidence lower bound.
+
+        Set within `fit`, by a callback, it holds until `fit` ends.
+        """
+        return self.objective.kl_weight
+
+    @kl_weight.setter
+    def kl_weight(self, value: float):
+        self.objective.kl_weight = value
+
+    @property
+    def prior(self):
+        """p(g) as a TFP distribution with event shape [D]."""
         self._require_built()
-        return self._offsets[-1]
+        return self.objective.prior
 
-    # -- building -------------------------------------------------------------------
+    @property
+    def prior_stddev(self) -> float:
+        """Standard deviation of the Gaussian prior."""
+        return self.objective.prior_stddev
 
-    def _networks(self):
-        return [self.primary]
+    @property
+    def prior_loc(self):
+        """Mean of the prior, a number or D numbers; `None` is zero."""
+        return self.objective.prior_loc
 
-    def _finish_building(self):
-        super()._finish_building()
-        self._generated = []
-        for layer in self.primary._flatten_layers():
-            if hasattr(layer, "generated_weights"):
-                layer.hand_over()
-                self._generated += layer.generated_weights
-        sizes = [int(np.prod(variable.shape)) for variable in self._generated]
-        self._offsets = [0, *np.cumsum(sizes).tolist()]
-        if self.num_random:
-            self._build_hypernet()
+    def elbo(
+        self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
+    ) -> Elbo:
+        """Estimates the evidence lower bound of data, to compare hypernets by.
 
-    def _build_hypernet(self):
-        # Refuses a prior that is not over D values.
-        _ = self.prior
-        is_new = not self.hypernet.built
-        if is_new:
-            self.hypernet.build((None, self.num_random))
-        elif self.hypernet.event_size != self.num_random:
-            raise ValueError(
-                f"The given hypernet generates {self.hypernet.event_size} values, and "
-                f"the network has {self.num_random}. Give a new instance."
+        `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound of the log
+        evidence where (x, y) are the training data. The KL has its full weight.
+
+        Args:
+            x, y: Arrays of inputs and labels, all N of them.
+            num_samples: S, draws of g.
+            batch_size: Rows scored at a time.
+            seed: A non-negative integer for the same draws every time.
+
+        Returns:
+            `Elbo(mean, standard_error)` in nats.
+
+        Example:
+        ```python
+        bound = model.elbo(x, y, num_samples=1000)
+        print(f"{bound.mean:.1f} ± {bound.standard_error:.1f} nats")
+        ```
+        """
+        check_count("num_samples", num_samples, minimum=2)
+        self.check_data(x, y)
+        draws = self.posterior.draw(num_samples, seed)
+        log_probs = self._log_probs(x, y, batch_size, draws)
+        return self.objective.estimate(log_probs, draws)
+
+    # -- training -------------------------------------------------------------------
+
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss=None,
+        *,
+        kl_weight: float = 1.0,
+        train_samples: int = 1,
+        per_example_noise: bool = False,
+        **kwargs,
+    ):
+        """Configures training, as in Keras, with what the bound adds.
+
+        Args:
+            optimizer: As in Keras.
+            loss: Refused: the loss is the likelihood.
+            kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
+            train_samples: Draws of g for each training step.
+            per_example_noise: Whether every row of a batch has a draw of its own.
+            **kwargs: `metrics`, `weighted_metrics`, `loss_weights`, `run_eagerly`,
+                `steps_per_execution`, `jit_compile`, `auto_scale_loss`, as in Keras,
+                and `eval_samples`, the S of `evaluate` and of validation (8; 0 for
+                the centre).
+
+        Raises:
+            ValueError: If a value makes no sense or `loss` is given.
+        """
+        check_count("train_samples", train_samples, minimum=1)
+        super().compile(optimizer, loss, **kwargs)
+        self.kl_weight = kl_weight
+        self.train_samples = train_samples
+        self.per_example_noise = bool(per_example_noise)
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if config:
+            config.update(
+                kl_weight=self.objective.settled_kl_weight,
+                train_samples=self.train_samples,
+                per_example_noise=self.per_example_noise,
             )
-        if is_new and self.hypernet.initial_mean is None:
-            values = [keras.ops.convert_to_numpy(v).ravel() for v in self._generated]
-            self.hypernet.affine.mean.assign(np.concatenate(values))
+        return config
 
-    def _require_built(self):
-        if not self.built:
-            raise ValueError(
-                "The model has no weights yet: call `build(input_shape)`, `fit`, or "
-                "the model on a batch."
-            )
+    def _learn_from_feed(self, feed, validation_split):
+        super()._learn_from_feed(feed, validation_split)
+        objective = self.objective
+        if not objective.num_examples_is_given:
+            objective.num_examples = feed.count(validation_split)
+        elif feed.num_rows is not None:
+            counted = feed.count(validation_split)
+            if counted != self.num_examples:
+                warnings.warn(
+                    f"`num_examples` is {self.num_examples}, but `fit` trains on "
+                    f"{counted} examples: the KL is weighted by the given number.",
+                    stacklevel=4,
+                )
 
-    # -- draws ----------------------------------------------------------------------
+    def initialize_from_data(self, x) -> bool:
+        """Sets scales and biases so that pre-activations are standardised over `x`.
 
-    def _slices(self, scales) -> dict[int, tf.Tensor]:
-        """Cuts g [D] or [B, D] into the values of the generated variables."""
-        leading = [-1] if scales.shape.rank == 2 else []
-        return {
-            id(variable): tf.reshape(
-                scales[..., start:stop], leading + list(variable.shape)
-            )
-            for variable, start, stop in zip(
-                self._generated, self._offsets[:-1], self._offsets[1:], strict=True
-            )
-        }
+        Layer after layer, in the order of the network: with scale 1 and bias 0 the
+        pre-activations of an output have a mean m and a standard deviation s over the
+        rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
+        are set in the mean of its last affine map. An output that does not vary over
+        `x` (constant data, a single row) keeps its scale and bias.
+
+        It happens once: a model that has been initialised, also before it was saved,
+        is left alone.
+
+        Args:
+            x: A batch of inputs, some hundred rows.
+
+        Returns:
+            Whether anything was done.
+
+        Raises:
+            ValueError: If `x` is empty or not finite.
+
+        Example:
+        ```python
+        model.initialize_from_data(x[:500])
+        model.fit(x, y)
+        ```
+        """
+        self.check_data(x)
+        if self._is_initialized:
+            return False
+        data_initialization.standardize_layers(self.posterior, x)
+        self._is_initialized = True
+        return True
+
+    # -- networks -------------------------------------------------------------------
 
     def call(self, x, scales=None, training=None):
         """Returns the raw outputs of one network.
@@ -152,92 +277,98 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
 
         Returns:
             Raw outputs [B, ...] in the primary's dtype.
+
+        Raises:
+            ValueError: If `scales` does not fit the network.
         """
-        if not self.num_random:
-            return self.primary(x)
-        if scales is None:
-            scales = self.hypernet.sample_and_log_prob(1, self.noise.next_seed())[0][0]
+        if scales is not None:
+            scales = checked_scales(scales, x, self.posterior)
         else:
-            scales = self._checked_scales(scales, x)
-        with generated_values(self._slices(scales)):
-            return self.primary(x)
+            scales = self.posterior.draw_one()
+        return self.posterior.outputs(x, scales, training)
 
-    def _checked_scales(self, scales, x):
-        scales = tf.cast(scales, tf.float32)
-        rows = keras.tree.flatten(x)[0].shape[0]
-        if scales.shape.rank not in (1, 2) or scales.shape[-1] != self.num_random:
-            raise ValueError(
-                f"Expected `scales` of shape [{self.num_random}] for all rows or "
-                f"[{rows}, {self.num_random}] with a draw for each, got {scales.shape}."
-            )
-        if scales.shape.rank == 2:
-            self._require_scales_per_row()
-            if None not in (rows, scales.shape[0]) and rows != scales.shape[0]:
-                raise ValueError(
-                    f"`scales` has {scales.shape[0]} draws, and `x` has {rows} rows: "
-                    "give one for each row, or one for all of shape "
-                    f"[{self.num_random}]."
-                )
-        return scales
+    def sample_scales(self, num_samples: int, seed: int | None = None) -> np.ndarray:
+        """Returns draws of all generated values.
 
-    def _require_scales_per_row(self):
-        for layer in self.primary._flatten_layers():
-            if not getattr(layer, "supports_scales_per_row", True):
-                raise ValueError(
-                    "`scales` of shape [B, D] would need a kernel for each row in "
-                    f"layer {layer.name!r}, which generates its kernel. Use one draw "
-                    "for all rows, or `random='scale'`."
-                )
+        Args:
+            num_samples: S.
+            seed: A non-negative integer for the same draws every time: those that
+                `predict` and `evaluate` make from the same number and seed.
 
-    def _network(self, x, draw, training):
-        return self(x, scales=draw, training=training)
+        Returns:
+            Array [S, D], float32.
 
-    def _is_drawn(self, layer):
-        return getattr(layer, "num_random", 0) > 0
-
-    def _values_of(self, draw):
-        return self._slices(draw)
-
-    def _draw(self, num_samples, seed):
+        Example:
+        ```python
+        np.corrcoef(model.sample_scales(1000).T)  # the posterior's dependencies
+        ```
+        """
+        check_count("num_samples", num_samples, minimum=1)
         self._require_built()
         if not self.num_random:
-            return tf.zeros([1, 0]), tf.zeros([1])
-        if asks_for_center(num_samples):
-            values, log_prob = self.hypernet.transform(tf.zeros([1, self.num_random]))
-        else:
-            values, log_prob = self.hypernet.sample_and_log_prob(num_samples, seed)
-        return values, self._log_ratios(values, log_prob)
+            return np.zeros([num_samples, 0], "float32")
+        return self.posterior.draw(num_samples, seed).values.numpy()
 
-    def _training_draws(self, rows):
-        if not self.num_random:
-            return tf.zeros([1, 0]), tf.zeros([])
-        num_samples = self.train_samples * (rows if self.per_example_noise else 1)
-        values, log_prob = self.hypernet.sample_and_log_prob(
-            num_samples, self.noise.next_seed()
+    def draw(self, seed: int | None = None, scales=None) -> keras.Model:
+        """Returns one plausible network, an ordinary deterministic Keras model.
+
+        Args:
+            seed: A non-negative integer for the same draw every time.
+            scales: g of shape [D], instead of a new draw.
+
+        Returns:
+            A copy of the primary with the draw in its weights; it shares nothing
+            with this model.
+
+        Example:
+        ```python
+        network = model.draw(seed=1)
+        network.predict(x)  # raw outputs
+        ```
+        """
+        self._require_built()
+        if scales is None:
+            scales = self.sample_scales(1, seed)[0]
+        scales = np.asarray(scales, "float32")
+        if scales.shape != (self.num_random,):
+            raise ValueError(
+                f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
+            )
+        return network_with_scales(self.posterior, scales)
+
+    def summary(self, *args, print_fn=None, **kwargs):
+        """Prints the Keras summary, D, the hypernet's share and what is random."""
+        super().summary(*args, print_fn=print_fn, **kwargs)
+        if not self.built:
+            return
+        write = print_fn or print
+        share = self.hypernet.count_params() if self.num_random else 0
+        write(
+            f" D = {self.num_random} generated values; the hypernet "
+            f"({type(self.hypernet).__name__}) holds {share:,} of "
+            f"{self.count_params():,} weights."
         )
-        # A replica without rows has no draws of its own.
-        ratios = self._log_ratios(values, log_prob)
-        count = tf.cast(tf.size(ratios), tf.float32)
-        kl = tf.math.divide_no_nan(tf.reduce_sum(ratios), count)
-        if self.per_example_noise:
-            values = tf.reshape(values, [self.train_samples, rows, self.num_random])
-        return values, kl
+        for layer in self.posterior.layers:
+            write(f"   {layer.path}: random={layer.random!r}, {layer.num_random}")
 
     # -- saving ---------------------------------------------------------------------
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
+        objective = self.objective
         return {
             **super().get_config(),
             "primary": serialize(self.primary),
             "hypernet": serialize(self.hypernet),
-            "likelihood": serialize(self.likelihood),
             "prior_stddev": self.prior_stddev,
             "prior_loc": self.prior_loc,
-            "prior": priors.serialize(self._given_prior),
-            "num_examples": self.num_examples if self._num_examples_is_given else None,
+            "prior": priors.serialize(objective.given_prior),
+            "num_examples": (
+                self.num_examples if objective.num_examples_is_given else None
+            ),
             "seed": self.noise.seed,
             "conversion_report": serialize(self.conversion_report),
+            "order_of_values": _ORDER_OF_LAYERS,
         }
 
     @classmethod
@@ -248,6 +379,43 @@ class BayesianHypernet(PosteriorDraws, DataInitialization, BoundedModel):
                 config.get(name), custom_objects=custom_objects
             )
         report = config.pop("conversion_report")
+        if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
+            _refuse_another_order(config["primary"])
         model = cls(**config)
         model.conversion_report = report
         return model
+
+    def save_own_variables(self, store):
+        """Keeps what training has found out beside the weights."""
+        super().save_own_variables(store)
+        store["num_examples"] = np.int64(self.num_examples or 0)
+        store["is_initialized_from_data"] = np.int64(self._is_initialized)
+
+    def load_own_variables(self, store):
+        names = set(store.keys())
+        # Version 0.1 kept N, the weight of the KL and the flag as weights 0 to 2.
+        is_old = {"0", "1", "2"} <= names
+        num_examples = int(np.asarray(store["0" if is_old else "num_examples"]))
+        if num_examples:
+            self.objective.num_examples = num_examples
+        flag = store["2" if is_old else "is_initialized_from_data"]
+        self._is_initialized = bool(np.asarray(flag))
+
+
+def _refuse_another_order(primary):
+    """Refuses a file of version 0.1 in which g had another order of layers."""
+    random_layers = [
+        [layer for layer in layers if getattr(layer, "num_random", 0)]
+        for layers in (
+            keras_adapter.layers_of(primary),
+            keras_adapter.layers_as_keras_flattens(primary),
+        )
+    ]
+    now, then = random_layers
+    if any(new is not old for new, old in zip(now, then, strict=True)):
+        raise ValueError(
+            "This file was written by version 0.1, which took the layers of nested "
+            f"models in reverse: {[layer.name for layer in then]} instead of "
+            f"{[layer.name for layer in now]}. What its hypernet generates would go to "
+            "the wrong layers. Load it with bhn_tf 0.1, or train the model anew."
+        )

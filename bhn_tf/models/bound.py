@@ -1,19 +1,25 @@
-"""The evidence lower bound: N, the KL and its weight."""
+r"""The objective: what training minimises for each example.
+
+    loss = nll + kl_weight · KL / N + regularization
+
+`nll = -Σ_b w_b log p(y_b|x_b, g) / B` over the rows of a batch, and
+`KL = log q(g) - log p(g)` at the same joint draw: the evidence lower bound (paper,
+section "Bayesian Hypernets"), divided by -N. With `kl_weight` 1 its minimum is the
+posterior's best approximation among the hypernet's distributions.
+"""
 
 import contextlib
-import warnings
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf import priors
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds.num_examples import count_examples, num_rows
-from bhn_tf.models.predictive_model import PredictiveModel
-from bhn_tf.models.trackers import Derived, mean_tracker
+from bhn_tf.models import replicas
+from bhn_tf.models.trackers import Terms, Trackers
 
 tfd = tfp.distributions
 
@@ -25,28 +31,114 @@ class Elbo(NamedTuple):
     standard_error: float
 
 
-class BoundedModel(PredictiveModel):
-    """A predictive model with a posterior over D values, trained on the bound.
+class MaximumLikelihood:
+    """`loss = nll + regularization`: an objective without a prior."""
 
-    For each example, `nll + kl_weight · KL / N` is minimised (paper, equation of the
-    ELBO, divided by -N).
+    def __init__(self):
+        self.loss_weights = [1.0]
+
+    # -- the equation ---------------------------------------------------------------
+
+    def complexity(self, kl) -> tf.Tensor:
+        """The share of each example in the KL."""
+        return tf.zeros([])
+
+    def kl_of(self, draws) -> tf.Tensor | None:
+        """The KL of q from the prior, estimated at draws."""
+        return None
+
+    def terms(self, scores, batch, draws, training: bool) -> Terms:
+        """Returns the terms of the loss.
+
+        Args:
+            scores: `BatchScores` of the batch.
+            batch: The `Batch`.
+            draws: The `Draws` under which it was scored.
+            training: Whether the predictive likelihood may be left out.
+        """
+        named = {name: batch.weighted(scores.nll(name)) for name in scores.log_probs}
+        weighted = [
+            nll if weight == 1.0 else weight * nll
+            for weight, nll in zip(self.loss_weights, named.values(), strict=True)
+        ]
+        return Terms(
+            nll=tf.add_n(weighted),
+            named_nll={name: nll for name, nll in named.items() if name},
+            predictive_nll=None
+            if training
+            else batch.weighted(-scores.predictive_log_prob),
+            kl=self.kl_of(draws),
+            regularization=tf.reduce_mean(scores.regularization),
+        )
+
+    def gradients(self, score: Callable, variables, scale: Callable):
+        """Scores a batch and differentiates its loss.
+
+        Gradients are summed over replicas: rows count once each, among all rows of all
+        replicas, and terms of the whole model are divided among the replicas that have
+        rows.
+
+        Args:
+            score: Returns the batch, its draws and its scores.
+            variables: What is trained.
+            scale: Scales the loss, for the optimizer's half precision.
+
+        Returns:
+            The batch, its scores, the terms of its loss, and the gradients.
+        """
+        with tf.GradientTape() as tape:
+            batch, draws, scores = score()
+            terms = self.terms(scores, batch, draws, training=True)
+            num_rows = batch.num_rows
+            all_rows = replicas.sum_over_replicas(num_rows)
+            num_active = replicas.sum_over_replicas(tf.cast(num_rows > 0, tf.int32))
+            dtype = terms.nll.dtype
+            shared = terms.regularization
+            if terms.kl is not None:
+                shared += tf.cast(self.complexity(terms.kl), dtype)
+            loss = tf.reduce_sum(terms.nll) / tf.cast(all_rows, dtype)
+            loss += shared / tf.cast(num_active, dtype)
+            scaled = scale(loss)
+        gradients = tape.gradient(scaled, variables)
+        return batch, scores, terms, replicas.zero_without_rows(gradients, num_rows)
+
+    def trackers(self, output_names) -> Trackers:
+        """Returns the trackers of the terms' means over examples."""
+        return Trackers(output_names, self.complexity)
+
+    # -- settings -------------------------------------------------------------------
+
+    def require_num_examples(self) -> None:
+        """Raises `ValueError` where N matters and is not known."""
+
+    @contextlib.contextmanager
+    def settings_of_fit(self) -> Iterator[None]:
+        """Ends with the settings as they were before, whatever callbacks have set."""
+        yield
+
+
+class Bound(MaximumLikelihood):
+    """The evidence lower bound: N, the prior, the KL and its weight.
 
     Args:
-        likelihood: p(y|x, g), a name or an instance.
         prior_stddev: Standard deviation of the Gaussian prior p(g).
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
         prior: Another prior, a TFP distribution over one number or over D.
         num_examples: N. `None`: each `fit` learns it from its data.
     """
 
-    def __init__(
-        self, likelihood, prior_stddev, prior_loc, prior, num_examples, **kwargs
-    ):
-        super().__init__(likelihood, **kwargs)
+    def __init__(self, prior_stddev, prior_loc, prior, num_examples):
+        super().__init__()
         if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
             raise ValueError(
                 "Expected `prior_stddev` to be a positive number, "
                 f"got {prior_stddev!r}."
+            )
+        if not np.isfinite(np.float32(1.0) / np.float32(prior_stddev) ** 2):
+            raise ValueError(
+                f"`prior_stddev={prior_stddev!r}` is so small that its square vanishes "
+                "in float32: the KL would be infinite. Give a larger one, or leave "
+                "layers deterministic with `random='none'`."
             )
         if prior_loc is not None and not np.isfinite(np.asarray(prior_loc)).all():
             raise ValueError(
@@ -55,43 +147,97 @@ class BoundedModel(PredictiveModel):
             )
         self.prior_stddev = float(prior_stddev)
         self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
-        self._given_prior = priors.deserialize(prior)
-        self._num_examples = self._state("num_examples", "int64", 0)
-        self._kl_weight = self._state("kl_weight", "float32", 1.0)
-        self._num_examples_is_given = False
+        self.given_prior = priors.deserialize(prior)
+        # Refuses what could not be saved before anything is trained on it.
+        priors.serialize(self.given_prior)
+        self._event_size = None
+        self._num_examples = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self._kl_weight = tf.Variable(1.0, trainable=False, dtype=tf.float32)
+        self._kept_kl_weight = None
+        self.num_examples_is_given = num_examples is not None
         if num_examples is not None:
             self.num_examples = num_examples
-        self._kl = mean_tracker("kl")
-        self._logged_kl_weight = Derived("kl_weight", lambda: self._kl_weight.value)
 
-    def _state(self, name, dtype, value):
-        """A number that is saved with the model and changes without a new trace."""
-        return self.add_weight(
-            name=name,
-            shape=(),
-            dtype=dtype,
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-            autocast=False,
+    # -- the equation ---------------------------------------------------------------
+
+    def complexity(self, kl):
+        # Without random values (D = 0) the KL is zero, and N may be unknown.
+        return tf.math.divide_no_nan(
+            self._kl_weight * kl, tf.cast(self._num_examples, tf.float32)
         )
 
-    # -- numbers of the bound -------------------------------------------------------
+    def kl_of(self, draws):
+        ratios = self.log_ratios(draws)
+        # A replica without rows has no draws of its own.
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(ratios), tf.cast(tf.size(ratios), tf.float32)
+        )
+
+    def log_ratios(self, draws) -> tf.Tensor:
+        """log q(g) - log p(g) of draws, [S], whose mean estimates KL(q ‖ p)."""
+        if not self._event_size:
+            return tf.zeros_like(draws.log_prob)
+        return draws.log_prob - self.prior.log_prob(draws.values)
+
+    @property
+    def prior(self) -> tfd.Distribution:
+        """p(g) as a TFP distribution with event shape [D]."""
+        if self.given_prior is not None:
+            return priors.over_values(self.given_prior, self._event_size)
+        return priors.gaussian(self._event_size, self.prior_loc, self.prior_stddev)
+
+    def set_event_size(self, event_size: int) -> None:
+        """Tells D.
+
+        Raises:
+            ValueError: If the prior is not over D values.
+        """
+        self._event_size = event_size
+        if event_size:
+            _ = self.prior
+
+    def estimate(self, log_probs: np.ndarray, draws) -> Elbo:
+        """Returns the bound of data, from log p of each row under each draw.
+
+        Args:
+            log_probs: [rows, S].
+            draws: The S draws.
+        """
+        log_ratios = self.log_ratios(draws).numpy()
+        bounds = log_probs.sum(axis=0, dtype="float64") - log_ratios
+        # Without generated values there is one network, and nothing to estimate.
+        spread = bounds.std(ddof=1) if len(bounds) > 1 else 0.0
+        return Elbo(float(bounds.mean()), float(spread / np.sqrt(len(bounds))))
+
+    def trackers(self, output_names):
+        return Trackers(output_names, self.complexity, lambda: self._kl_weight)
+
+    # -- N --------------------------------------------------------------------------
 
     @property
     def num_examples(self) -> int | None:
-        """N, the number of training examples, or `None` while it is not known."""
-        return int(keras.ops.convert_to_numpy(self._num_examples)) or None
+        """N, or `None` while it is not known."""
+        return int(self._num_examples.numpy()) or None
 
     @num_examples.setter
     def num_examples(self, value: int):
         check_count("num_examples", value, minimum=1)
         self._num_examples.assign(value)
-        self._num_examples_is_given = True
+
+    def require_num_examples(self):
+        if self._event_size and self.num_examples is None:
+            raise ValueError(
+                "N, the number of training examples, is not known, and the loss "
+                "counts KL / N for each example: call `fit` first, or set "
+                "`model.num_examples`."
+            )
+
+    # -- the weight of the KL -------------------------------------------------------
 
     @property
     def kl_weight(self) -> float:
         """The annealing weight of the KL; 1 is the evidence lower bound."""
-        return float(keras.ops.convert_to_numpy(self._kl_weight))
+        return float(self._kl_weight.numpy())
 
     @kl_weight.setter
     def kl_weight(self, value: float):
@@ -102,146 +248,17 @@ class BoundedModel(PredictiveModel):
         self._kl_weight.assign(value)
 
     @property
-    def prior(self) -> tfd.Distribution:
-        """p(g) as a TFP distribution with event shape [D]."""
-        if self._given_prior is not None:
-            return priors.over_values(self._given_prior, self.num_random)
-        return priors.gaussian(self.num_random, self.prior_loc, self.prior_stddev)
-
-    def elbo(
-        self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
-    ) -> Elbo:
-        """Estimates the evidence lower bound of data, to compare hypernets by.
-
-        `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound of the log
-        evidence where (x, y) are the training data. The KL has its full weight.
-
-        Args:
-            x, y: Arrays of inputs and labels, all N of them.
-            num_samples: S, draws of g.
-            batch_size: Rows scored at a time.
-            seed: A non-negative integer for the same draws every time.
-
-        Returns:
-            `Elbo(mean, standard_error)` in nats.
-
-        Example:
-        ```python
-        bound = model.elbo(x, y, num_samples=1000)
-        print(f"{bound.mean:.1f} ± {bound.standard_error:.1f} nats")
-        ```
-        """
-        check_count("num_samples", num_samples, minimum=2)
-        self._build_from_data(x)
-        self._checked(x, y, None)
-        # A list would be taken for one tensor.
-        arrays = keras.tree.lists_to_tuples((x, y))
-        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
-        with self._answering("log_probs", batches, num_samples, seed):
-            log_probs = keras.Model.predict(self, batches, verbose=0)
-        log_ratios = self._log_ratios_of_draws.numpy()
-        bounds = log_probs.sum(axis=0, dtype="float64") - log_ratios
-        # Without generated values there is one network, and nothing to estimate.
-        spread = bounds.std(ddof=1) if len(bounds) > 1 else 0.0
-        return Elbo(float(bounds.mean()), float(spread / np.sqrt(len(bounds))))
-
-    def _log_ratios(self, values, log_prob):
-        """log q(g) - log p(g) of draws g [S, D], whose mean estimates KL(q ‖ p)."""
-        return log_prob - self.prior.log_prob(values)
-
-    # -- training -------------------------------------------------------------------
-
-    def compile(
-        self,
-        optimizer="rmsprop",
-        metrics=None,
-        weighted_metrics=None,
-        loss_weights=None,
-        *,
-        kl_weight: float = 1.0,
-        train_samples: int = 1,
-        per_example_noise: bool = False,
-        eval_samples: int = 8,
-        **kwargs,
-    ):
-        """Configures training, as in Keras, with what the bound adds.
-
-        Args:
-            optimizer, metrics, weighted_metrics, loss_weights: As in Keras; metrics
-                get labels and predicted means.
-            kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
-            train_samples: Draws of g for each training step.
-            per_example_noise: Whether every row of a batch has a draw of its own.
-            eval_samples: S of `evaluate` and of validation; 0 for the centre.
-            **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile`,
-                `auto_scale_loss`, as in Keras.
-
-        Raises:
-            ValueError: If a value makes no sense or `loss` is given.
-        """
-        check_count("train_samples", train_samples, minimum=1)
-        super().compile(
-            optimizer,
-            metrics,
-            weighted_metrics,
-            loss_weights,
-            eval_samples=eval_samples,
-            **kwargs,
-        )
-        self.kl_weight = kl_weight
-        self.train_samples = train_samples
-        self.per_example_noise = bool(per_example_noise)
-
-    def get_compile_config(self):
-        config = super().get_compile_config()
-        if config:
-            config.update(
-                kl_weight=self.kl_weight,
-                train_samples=self.train_samples,
-                per_example_noise=self.per_example_noise,
-            )
-        return config
-
-    def _complexity(self, kl):
-        # Without random values (D = 0) the KL is zero, and N may be unknown.
-        return tf.math.divide_no_nan(
-            self._kl_weight.value * kl, tf.cast(self._num_examples, tf.float32)
-        )
-
-    def _track_draws(self, kl, rows):
-        self._kl.update_state(tf.fill([rows], kl))
-
-    def _logged_complexity(self):
-        return self._complexity(self._kl.result())
-
-    def _learn_num_examples(self, x, validation_split, verbose):
-        if not self._num_examples_is_given:
-            announce = print if verbose else lambda message: None
-            self._num_examples.assign(count_examples(x, validation_split, announce))
-        elif num_rows(x) is not None:
-            counted = count_examples(x, validation_split)
-            if counted != self.num_examples:
-                warnings.warn(
-                    f"`num_examples` is {self.num_examples}, but `fit` trains on "
-                    f"{counted} examples: the KL is weighted by the given number.",
-                    stacklevel=4,
-                )
-
-    def _require_num_examples(self):
-        if self.num_random and self.num_examples is None:
-            raise ValueError(
-                "N, the number of training examples, is not known, and the loss "
-                "counts KL / N for each example: call `fit` first, or set "
-                "`model.num_examples`."
-            )
-
-    def train_on_batch(self, x, *args, **kwargs):
-        self._build_from_data(x)
-        self._require_num_examples()
-        return super().train_on_batch(x, *args, **kwargs)
+    def settled_kl_weight(self) -> float:
+        """The weight that was set outside of `fit`, not that of a moment in it."""
+        kept = self._kept_kl_weight
+        return self.kl_weight if kept is None else kept
 
     @contextlib.contextmanager
-    def _evaluation(self, num_samples, seed):
-        self._require_num_examples()
-        with super()._evaluation(num_samples, seed):
+    def settings_of_fit(self):
+        before = self._kept_kl_weight
+        self._kept_kl_weight = self.settled_kl_weight
+        try:
             yield
+        finally:
+            self.kl_weight = self._kept_kl_weight
+            self._kept_kl_weight = before

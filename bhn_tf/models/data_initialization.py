@@ -1,100 +1,75 @@
-"""Scales and biases from data, before training."""
+"""Scales and biases from data, before training: pre-activations of mean 0, variance 1.
 
-import keras
+Salimans and Kingma, "Weight Normalization" (2016), section 3; the paper's authors start
+their networks so.
+"""
+
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
 
 
-class DataInitialization:
-    """Mixin of `BayesianHypernet`: pre-activations of mean 0 and variance 1.
+def standardize_layers(posterior, x) -> None:
+    """Sets scales and biases of a network, layer after layer.
 
-    Salimans and Kingma, "Weight Normalization" (2016), section 3; the paper's
-    authors start their networks so.
+    Args:
+        posterior: A `HypernetPosterior`.
+        x: A batch of inputs.
     """
+    center = posterior.draw(0, None).values[0]
+    for layer in _layers_in_call_order(posterior, center, x):
+        # Layers before this one have changed what it gets.
+        _standardize(layer, posterior, posterior.draw(0, None).values[0], x)
 
-    def initialize_from_data(self, x) -> bool:
-        """Sets scales and biases so that pre-activations are standardised over `x`.
 
-        Layer after layer, in the order of the network: with scale 1 and bias 0 the
-        pre-activations of an output have a mean m and a standard deviation s over the
-        rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
-        are set in the mean of its last affine map. An output that does not vary over
-        `x` (constant data, a single row) keeps its scale and bias.
+def _layers_in_call_order(posterior, center, x) -> list[WeightNorm]:
+    """The layers with scales, in the order in which the network calls them."""
+    order = []
+    candidates = [
+        layer
+        for layer in keras_adapter.layers_of(posterior.network)
+        if isinstance(layer, WeightNorm) and layer.scale is not None
+    ]
+    with _recording(candidates, lambda layer, _: order.append(layer)):
+        posterior.outputs(x, center, training=False)
+    return list(dict.fromkeys(order))
 
-        It happens once: a model that has been initialised, also before it was saved,
-        is left alone.
 
-        Args:
-            x: A batch of inputs, some hundred rows.
+def _standardize(layer, posterior, center, x):
+    found = []
+    neutral = {id(layer.scale): tf.ones(layer.scale.shape)}
+    if layer.bias is not None:
+        neutral[id(layer.bias)] = tf.zeros(layer.bias.shape)
+    inputs = keras_adapter.inputs_by_name(posterior.network, x)
+    with _recording([layer], lambda _, outputs: found.append(outputs)):
+        with generated_values({**posterior.values_of(center), **neutral}):
+            posterior.network(inputs)
+    # A layer that is used several times is standardised over all its uses.
+    mean, variance = layer.moments_of_outputs(found)
+    varies = variance > 1e-10
+    inverse = tf.where(varies, tf.math.rsqrt(tf.where(varies, variance, 1.0)), 1.0)
+    _set_value(posterior, layer.scale, inverse, varies)
+    # An einsum may share a bias among outputs of different scales.
+    if layer.bias is not None and tf.size(layer.bias) == tf.size(layer.scale):
+        _set_value(posterior, layer.bias, -mean * inverse, varies)
 
-        Returns:
-            Whether anything was done.
 
-        Raises:
-            ValueError: If `x` is empty or not finite.
-
-        Example:
-        ```python
-        model.initialize_from_data(x[:500])
-        model.fit(x, y)
-        ```
-        """
-        self._checked(x, None, None)
-        self._build_from_data(x)
-        if int(keras.ops.convert_to_numpy(self._is_initialized)):
-            return False
-        for layer in self._layers_in_call_order(x):
-            self._standardize(layer, x)
-        self._is_initialized.assign(1)
-        return True
-
-    def _layers_in_call_order(self, x) -> list[WeightNorm]:
-        """The layers with scales, in the order in which the network calls them."""
-        order = []
-        candidates = [
-            layer
-            for layer in self.primary._flatten_layers()
-            if isinstance(layer, WeightNorm) and layer.scale is not None
-        ]
-        with _recording(candidates, lambda layer, _: order.append(layer)):
-            self._network(x, self.hypernet.center() if self.num_random else None, False)
-        return list(dict.fromkeys(order))
-
-    def _standardize(self, layer, x):
-        found = []
-        neutral = {id(layer.scale): tf.ones(layer.scale.shape)}
-        if layer.bias is not None:
-            neutral[id(layer.bias)] = tf.zeros(layer.bias.shape)
-        center = self.hypernet.center() if self.num_random else tf.zeros([0])
-        with _recording([layer], lambda _, outputs: found.append(outputs)):
-            with generated_values({**self._slices(center), **neutral}):
-                self.primary(x)
-        # A layer that is used several times is standardised over all its uses.
-        mean, variance = layer.moments_of_outputs(found)
-        varies = variance > 1e-10
-        inverse = tf.where(varies, tf.math.rsqrt(tf.where(varies, variance, 1.0)), 1.0)
-        self._set_value(layer.scale, inverse, varies)
-        # An einsum may share a bias among outputs of different scales.
-        if layer.bias is not None and tf.size(layer.bias) == tf.size(layer.scale):
-            self._set_value(layer.bias, -mean * inverse, varies)
-
-    def _set_value(self, variable, value, is_set):
-        """Sets a weight, or the mean of the posterior where the hypernet makes it."""
-        shape = variable.shape
-        value, is_set = tf.reshape(value, shape), tf.reshape(is_set, shape)
-        owner = next((i for i, v in enumerate(self._generated) if v is variable), None)
-        if owner is None:
-            variable.assign(tf.where(is_set, value, tf.convert_to_tensor(variable)))
-            return
-        start, stop = self._offsets[owner], self._offsets[owner + 1]
-        mean = tf.convert_to_tensor(self.hypernet.affine.mean)
-        current = tf.reshape(mean[start:stop], shape)
-        new = tf.reshape(tf.where(is_set, value, current), [-1])
-        self.hypernet.affine.mean.assign(
-            tf.concat([mean[:start], new, mean[stop:]], axis=0)
-        )
+def _set_value(posterior, variable, value, is_set):
+    """Sets a weight, or the mean of the posterior where the hypernet makes it."""
+    shape = variable.shape
+    value, is_set = tf.reshape(value, shape), tf.reshape(is_set, shape)
+    place = posterior.slice_of(variable)
+    if place is None:
+        variable.assign(tf.where(is_set, value, tf.convert_to_tensor(variable)))
+        return
+    affine_mean = posterior.hypernet.affine.mean
+    mean = tf.convert_to_tensor(affine_mean)
+    new = tf.where(is_set, value, tf.reshape(mean[place], shape))
+    affine_mean.assign(
+        tf.concat([mean[: place.start], tf.reshape(new, [-1]), mean[place.stop :]], 0)
+    )
 
 
 class _recording:

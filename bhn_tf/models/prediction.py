@@ -1,31 +1,25 @@
-"""Prediction: averages, samples and scores over draws of the network."""
-
-import math
+"""The `predict*` calls: averages, samples and scores over draws of the network."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds.num_examples import num_rows
-
-# Numbers in the samples of one batch; 16 MB, of which the scores make several copies.
-_MOST_SAMPLES = 2**22
+from bhn_tf.data_feeds import feed_of
+from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
 
 
 class Prediction:
     """Mixin of `PredictiveModel`: the posterior predictive by Monte Carlo.
 
-    `p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
-    posterior): probabilities are averaged, not logits. The S draws are made once a
-    call and are the same for all rows, so that a row's answer depends neither on its
-    neighbours nor on the batch size.
+    The S draws are made once a call and are the same for all rows, so that a row's
+    answer depends neither on its neighbours nor on the batch size. Calls keep nothing:
+    any two of them may run in two threads.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self._answer = "mean"
-        self._predict_functions = {}
+        self._compiled_answers = None
 
     def predict(
         self,
@@ -166,15 +160,27 @@ class Prediction:
             raise ValueError(
                 f"Expected `level` to be a probability such as 0.9, got {level!r}."
             )
-        self._interval_level.assign(level)
         return self._predict(
-            "interval", x, batch_size, verbose, steps, callbacks, num_samples, seed
+            "interval",
+            x,
+            batch_size,
+            verbose,
+            steps,
+            callbacks,
+            num_samples,
+            seed,
+            tf.constant(level, tf.float32),
         )
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
         """Returns the posterior-predictive mean of one batch; see `predict`."""
-        with self._answering("mean", x, num_samples, seed):
-            return super().predict_on_batch(x)
+        feed = self._feed_to_answer(x)
+        values = self._draws_of_call(num_samples, seed).values
+        batch = keras.tree.map_structure(
+            lambda leaf: leaf if leaf is None else tf.convert_to_tensor(leaf), feed.x
+        )
+        answers = self._function("mean")(batch, values)
+        return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)
 
     def predictive(self, x, num_samples: int = 32, seed: int | None = None):
         """Returns the predictive mean as a differentiable function of `x`.
@@ -195,129 +201,75 @@ class Prediction:
         tape.gradient(loss, x)
         ```
         """
+        self._build_from_feed(feed_of(x))
+        values = self._draws_of_call(num_samples, seed).values
+        return self.answers.mean(x, values)
+
+    @property
+    def answers(self) -> Answers:
+        """What the model answers under given draws."""
+        return Answers(self.posterior, self.likelihood, self.raw_outputs)
+
+    def _draws_of_call(self, num_samples, seed):
         check_count("num_samples", num_samples, minimum=0)
-        self._build_from_data(x)
-        draws, _ = self._draw(num_samples, seed)
-        return self._mean_over_draws(self._raws(x, draws))
-
-    def _mean_over_draws(self, raws):
-        means = self.likelihood.mean(raws)
-        return keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
-
-    def _samples(self, raws):
-        """The mean of y under each draw, rows first: [B, S, ...]."""
-        means = self.likelihood.mean(raws)
-        return keras.tree.map_structure(
-            lambda t: tf.experimental.numpy.moveaxis(t, 0, 1), means
-        )
-
-    def _raws(self, x, draws):
-        """Raw outputs under every draw, [S, B, ...], at least float32."""
-        raws = self._over_draws(
-            lambda raw, _: keras.tree.map_structure(self._as_result, raw),
-            x,
-            draws,
-            training=False,
-            structure=self._raw_structure,
-        )
-        has_nan = _rows_with_nan(x)
-        if has_nan is None:
-            return raws
-        # ReLU and pooling may make a number of NaN, and a confident answer of that.
-        return keras.tree.map_structure(
-            lambda raw: tf.where(
-                tf.reshape(has_nan, [1, -1] + [1] * (len(raw.shape) - 2)),
-                tf.constant(math.nan, raw.dtype),
-                raw,
-            ),
-            raws,
-        )
-
-    def _log_probs(self, x, y, draws):
-        """log p(y|x, g) of each row under every draw, [S, B]."""
-
-        def score(raw, _):
-            return self._as_result(self.likelihood.unweighted_log_prob(y, raw))
-
-        return self._over_draws(score, x, draws, training=False, structure=0)
+        return self.posterior.draw(num_samples, seed)
 
     def _predict(
-        self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed
+        self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
-        with self._answering(answer, x, num_samples, seed):
-            return super().predict(
-                x,
-                batch_size=self._rows_at_a_time(x, batch_size),
-                verbose=verbose,
-                steps=steps,
-                callbacks=callbacks,
+        feed = self._feed_to_answer(x)
+        values = self._draws_of_call(num_samples, seed).values
+        if feed.num_rows is not None:
+            batch_size = self.answers.rows_at_a_time(batch_size, int(values.shape[0]))
+        function = self._function(answer)
+
+        def of_batch(data):
+            return function(_inputs_of(data), values, *more)
+
+        return answer_batches(
+            self, of_batch, feed.x, batch_size, verbose, steps, callbacks
+        )
+
+    def _log_probs(self, x, y, batch_size, draws):
+        """log p(y|x, g) of each row under every draw, [rows, S]."""
+        # A list would be taken for one tensor.
+        arrays = keras.tree.lists_to_tuples((x, y))
+        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
+        function = self._function("log_probs")
+        return answer_batches(
+            self,
+            lambda data: function(data, draws.values),
+            batches,
+            None,
+            0,
+            None,
+            None,
+        )
+
+    def _function(self, answer):
+        if self._compiled_answers is None:
+            self._compiled_answers = CompiledAnswers(
+                self.distribute_strategy, self.run_eagerly, self.jit_compile
             )
+        return self._compiled_answers.function(answer, getattr(self.answers, answer))
 
-    def _rows_at_a_time(self, x, batch_size):
-        """Keeps the samples of a batch of arrays, [B, S, C], within bounds.
+    def _forget_compiled_answers(self):
+        self._compiled_answers = None
 
-        An answer does not depend on the batch size, only the memory does.
-        """
-        if num_rows(x) is None:
-            return batch_size
-        largest = max(
-            math.prod(size or 1 for size in spec.shape[1:])
-            for spec in keras.tree.flatten(self._raw_spec)
-        )
-        samples_of_row = largest * int(tf.shape(self._draws)[0])
-        return max(min(batch_size or 32, _MOST_SAMPLES // samples_of_row), 1)
-
-    def make_predict_function(self, force=False):
-        super().make_predict_function(force)
-        is_plain = self.distribute_strategy.num_replicas_in_sync == 1
-        if is_plain and self.steps_per_execution == 1 and not self.run_eagerly:
-            self.predict_function = _ForAnyRows.of(self.predict_function)
-
-    def predict_step(self, data):
-        """Answers for a batch under the draws that the call has made."""
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
-        if self._answer == "log_probs":
-            return tf.transpose(self._log_probs(x, y, self._draws.value()))
-        raws = self._raws(x, self._draws.value())
-        if self._answer == "samples":
-            return self._samples(raws)
-        if self._answer == "uncertainty":
-            return self.likelihood.summarize(raws)
-        if self._answer == "interval":
-            return self.likelihood.interval(raws, self._interval_level.value())
-        return self._mean_over_draws(raws)
+    def _feed_to_answer(self, x):
+        """Checks what there is to predict, and builds a model that is not built."""
+        feed = feed_of(x)
+        feed.refuse_empty()
+        self._build_from_feed(feed)
+        self._refuse_unscaled_images(feed)
+        if feed.num_rows is not None:
+            self._checks().check_rows(feed.x)
+        return feed
 
 
-def _rows_with_nan(x):
-    """Whether each row of the inputs has a NaN, [B]; `None` where none could have."""
-    found = [
-        tf.reduce_any(tf.math.is_nan(leaf), axis=list(range(1, len(leaf.shape))))
-        for leaf in map(tf.convert_to_tensor, keras.tree.flatten(x))
-        if leaf.dtype.is_floating
-    ]
-    return tf.reduce_any(tf.stack(found), axis=0) if found else None
-
-
-class _ForAnyRows:
-    """A compiled function that is traced once for every number of rows.
-
-    Keras traces a function again for a last batch of fewer rows, which costs time and,
-    with several models in a process, brings up a warning about tracing.
-    """
-
-    def __init__(self, function):
-        self._function = function.python_function
-        self._compiled = {}
-
-    @classmethod
-    def of(cls, function):
-        return function if isinstance(function, cls) else cls(function)
-
-    def __call__(self, batches):
-        spec = keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), batches
-        )
-        key = str(spec)
-        if key not in self._compiled:
-            self._compiled[key] = tf.function(self._function, input_signature=[spec])
-        return self._compiled[key](batches)
+def _inputs_of(data):
+    """The inputs of a batch, which may come with labels and weights."""
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+    return keras.tree.map_structure(
+        lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, x
+    )

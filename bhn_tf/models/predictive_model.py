@@ -1,7 +1,9 @@
 """The base of every model here: a likelihood, and networks to be drawn.
 
-A subclass says how networks are drawn and what one of them answers; training on the
-likelihood, evaluation over several draws and prediction are the same for all.
+A model owns four parts, each of which can be read and tried alone: its *posterior*
+draws networks, its *likelihood* judges what they return, its *objective* is what
+training minimises, and its *answers* are what is made of many draws. What is here is
+how they are built, checked and saved.
 """
 
 import contextlib
@@ -9,28 +11,19 @@ import contextlib
 import keras
 import tensorflow as tf
 
-from bhn_tf import likelihoods
-from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds.checks import (
-    CheckedPyDataset,
-    batch_spec,
-    check_arrays,
-    checked_dataset,
-    checked_generator,
-    refuse_empty,
-)
-from bhn_tf.data_feeds.num_examples import num_rows
-from bhn_tf.models.fitting import Fitting
+from bhn_tf import keras_adapter, likelihoods
+from bhn_tf.data_feeds import BatchChecks, feed_of
+from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
-from bhn_tf.models.shared_prefix import network_of_draws
-from bhn_tf.models.trackers import mean_tracker
+from bhn_tf.models.raw_outputs import RawOutputs
+from bhn_tf.models.targets import adapt_to_targets, warn_of_units
 from bhn_tf.models.training import Training
 from bhn_tf.networks.outputs import (
     declared_outputs,
     output_activations,
     output_names,
 )
-from bhn_tf.serving.export import Serving
+from bhn_tf.serving.export import export_version
 
 # Layers that make something of integers themselves.
 _TAKES_INTEGERS = (
@@ -41,111 +34,45 @@ _TAKES_INTEGERS = (
 )
 
 
-class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
+class PredictiveModel(Training, Prediction, keras.Model):
     """A Keras model that predicts with an average over draws of its network.
+
+    A subclass sets `posterior` in its constructor, and then calls
+    `_build_from_built_networks`.
 
     Args:
         likelihood: p(y|x): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
+        normalize_targets: Whether the network works in the standard units of the
+            training targets (`likelihoods.Standardized`); the model answers in the
+            units of y.
+        fed_dtypes: Dtypes of the data that the model was trained on, which a saved
+            model keeps; a served model takes what its trainer was fed.
+
+    Attributes:
+        posterior: A `draws.Posterior`.
+        objective: A `bound.MaximumLikelihood`, or a `bound.Bound`.
+        raw_outputs: What the networks return; `None` before the model is built.
     """
 
-    def __init__(self, likelihood, **kwargs):
+    def __init__(
+        self, likelihood, normalize_targets: bool = False, fed_dtypes=None, **kwargs
+    ):
         # Inputs and draws keep their precision: layers cast what they take.
         super().__init__(**{**kwargs, "autocast": False})
         self.likelihood = likelihoods.get(likelihood)
-        self._draws = None
-        self._raw_spec = None
+        if normalize_targets:
+            self.likelihood = likelihoods.Standardized(self.likelihood)
+        self.objective = MaximumLikelihood()
+        self.posterior = None
+        self.raw_outputs = None
         self._input_shape = None
-        with self._own_scope():
-            self._interval_level = tf.Variable(0.9, trainable=False)
-            self._draws_kl = tf.Variable(0.0, trainable=False)
+        self._fed_dtypes = fed_dtypes
 
-    # -- to be provided -------------------------------------------------------------
-
-    def _draw(self, num_samples, seed):
-        """S draws [S, ...], and log q - log p of each [S], whose mean is the KL.
-
-        Without samples, the draw at the centre, [1, ...].
-        """
-        raise NotImplementedError
-
-    def _network(self, x, draw, training):
-        """Raw outputs of the network that one draw describes, [B, ...]."""
-        raise NotImplementedError
-
-    def _is_drawn(self, layer) -> bool:
-        """Whether a layer differs from draw to draw."""
-        return False
-
-    def _values_of(self, draw) -> dict:
-        """What a draw gives the layers; see `layers.generated`."""
-        return {}
-
-    def _networks(self) -> list[keras.Model]:
-        """The networks inside, with outputs of the same kind."""
-        raise NotImplementedError
-
-    # -- draws ----------------------------------------------------------------------
-
-    def _network_of_draws(self, x, training):
-        """Maps a draw to the raw outputs for `x`, [B, ...]."""
-        if training:
-            return lambda draw: self._network(x, draw, training)
-        (network,) = self._networks()
-        return network_of_draws(network, x, self._is_drawn, self._values_of)
-
-    def _over_draws(self, function, x, draws, training, structure):
-        """Stacks what `function` makes of the raw outputs of every draw.
-
-        Args:
-            function: Maps raw outputs and the network's own losses (weight and
-                activity regularisation) to tensors of the result dtype.
-            draws: [S, ...]; one at a time, so that memory does not grow with S.
-            structure: Anything of the structure of the results.
-
-        Returns:
-            The results, each with a leading axis of S.
-        """
-
-        raw_outputs = self._network_of_draws(x, training)
-
-        def of_one(draw):
-            return function(raw_outputs(draw), self._networks()[0].losses)
-
-        if draws.shape[0] == 1:
-            return keras.tree.map_structure(lambda t: t[None], of_one(draws[0]))
-        signature = keras.tree.map_structure(lambda _: self._result_dtype, structure)
-        return tf.map_fn(of_one, draws, fn_output_signature=signature)
-
-    def _set_draws(self, num_samples, seed):
-        """Makes the draws of a call. They live in a variable of any S, so that the
-        compiled functions need no second trace."""
-        check_count("num_samples", num_samples, minimum=0)
-        draws, self._log_ratios_of_draws = self._draw(num_samples, seed)
-        if self._draws is None:
-            with self._own_scope():
-                self._draws = tf.Variable(
-                    draws, trainable=False, shape=[None, *draws.shape[1:]]
-                )
-        self._draws.assign(draws)
-        self._draws_kl.assign(tf.reduce_mean(self._log_ratios_of_draws))
-
-    @contextlib.contextmanager
-    def _answering(self, answer, x, num_samples, seed):
-        """Prepares a prediction: one compiled function for each kind of answer."""
-        self._refuse_no_rows(x)
-        self._build_from_data(x)
-        self._set_draws(num_samples, seed)
-        self._answer = answer
-        self.predict_function = self._predict_functions.get(answer)
-        try:
-            yield
-        except UnboundLocalError as error:
-            # What Keras does where a data set has no batch.
-            raise ValueError("The data set yields no batch to predict.") from error
-        finally:
-            self._predict_functions[answer] = self.predict_function
-            self.predict_function = None
+    def call(self, x, training=None):
+        """Returns the raw outputs of the network without noise."""
+        values = self.posterior.draw(0, None).values[0]
+        return self.posterior.outputs(x, values, training)
 
     # -- building -------------------------------------------------------------------
 
@@ -163,8 +90,11 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     def _build_from_spec(self, spec):
         # Out of the graph, where the first batch of a step builds the model.
         with tf.init_scope(), self._own_scope():
-            outputs = [network(spec) for network in self._networks()]
-            self._raw_spec = outputs[0]
+            outputs = [
+                network(keras_adapter.inputs_by_name(network, spec))
+                for network in self.posterior.networks
+            ]
+            self.raw_outputs = RawOutputs(outputs[0], self.compute_dtype)
             if not self.built:
                 self._input_shape = keras.tree.map_structure(
                     lambda leaf: leaf.shape, spec
@@ -173,47 +103,29 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
 
     def _build_from_built_networks(self):
         """Builds the rest where the networks were given with their weights."""
-        networks = self._networks()
+        networks = self.posterior.networks
         if all(network.built for network in networks):
-            self._raw_spec = declared_outputs(networks[0])
+            outputs = declared_outputs(networks[0])
+            if outputs is not None:
+                self.raw_outputs = RawOutputs(outputs, self.compute_dtype)
             with self._own_scope():
                 self._finish_building()
 
     def _finish_building(self):
         """Called once the networks have their weights."""
-        network = self._networks()[0]
+        network = self.posterior.network
+        spec = None if self.raw_outputs is None else self.raw_outputs.spec
         self.likelihood = likelihoods.fit_to_outputs(
             self.likelihood,
-            output_names(network, self._raw_spec),
-            output_activations(network, self._raw_spec),
+            output_names(network, spec),
+            output_activations(network, spec),
         )
-        self.likelihood.set_weights_of_outputs(self._loss_weights)
-        self._output_nlls = {
-            name: mean_tracker(f"{name}_nll") for name in self.likelihood.output_names
-        }
+        if self.raw_outputs is not None:
+            self.likelihood.build_for_outputs(self.raw_outputs.shapes)
+        self._set_up_objective()
         self.built = True
 
-    @property
-    def output_names(self) -> list[str]:
-        """Names of the outputs, as metrics and labels may use them."""
-        names = output_names(self._networks()[0], self._raw_spec)
-        if names is None:
-            raise AttributeError("A network with one output needs no name for it.")
-        return names
-
-    @property
-    def _raw_structure(self):
-        return keras.tree.map_structure(lambda _: 0, self._raw_spec)
-
-    @property
-    def _raw_shapes(self):
-        """The shape of the raw outputs, or a list of them; `None` if not known."""
-        if self._raw_spec is None:
-            return None
-        shapes = [tuple(spec.shape) for spec in keras.tree.flatten(self._raw_spec)]
-        return shapes if keras.tree.is_nested(self._raw_spec) else shapes[0]
-
-    def _build_from_data(self, x):
+    def _build_from_feed(self, feed):
         if self._distribute_strategy is None and tf.distribute.has_strategy():
             if tf.distribute.in_cross_replica_context():
                 raise ValueError(
@@ -221,10 +133,100 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
                     "weights exist once. Make and compile it inside "
                     "`with strategy.scope():`."
                 )
-        if not self.built or self._raw_spec is None:
-            spec = _input_spec(x)
-            if spec is not None:
-                self._build_from_spec(spec)
+        if not self.built or self.raw_outputs is None:
+            x, _, _ = feed.spec()
+            self._build_from_spec(
+                keras.tree.map_structure(
+                    lambda leaf: (
+                        None
+                        if leaf is None
+                        else keras.KerasTensor((None, *leaf.shape[1:]), leaf.dtype)
+                    ),
+                    x,
+                )
+            )
+
+    def _require_built(self):
+        if not self.built:
+            raise ValueError(
+                "The model has no weights yet: call `build(input_shape)`, `fit`, or "
+                "the model on a batch."
+            )
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs, as metrics and labels may use them."""
+        spec = None if self.raw_outputs is None else self.raw_outputs.spec
+        names = output_names(self.posterior.network, spec)
+        if names is None:
+            raise AttributeError("A network with one output needs no name for it.")
+        return names
+
+    # -- data -----------------------------------------------------------------------
+
+    def check_data(self, x, y=None, sample_weight=None) -> None:
+        """Refuses arrays that would train on silently, and builds an unbuilt model.
+
+        Args:
+            x, y, sample_weight: As in `fit`.
+
+        Raises:
+            ValueError: If they are empty, not finite, or have labels without a meaning.
+
+        Example:
+        ```python
+        model.check_data(x, y)
+        ```
+        """
+        feed = feed_of(x, y, sample_weight)
+        self._build_from_feed(feed)
+        self._checked(feed)
+
+    def _checked(self, feed):
+        """Returns the feed, checked at once or, batch by batch, as it comes."""
+        self._refuse_unscaled_images(feed)
+        return feed.checked(self._checks())
+
+    def _checks(self):
+        outputs = self.raw_outputs
+        if outputs is None:
+            return BatchChecks(self.likelihood, None)
+        mask = self._padding if outputs.num_masked else None
+        return BatchChecks(self.likelihood, outputs.shapes, mask)
+
+    def _padding(self, x):
+        """Which elements of the outputs are no padding, for inputs `x`."""
+        values = self.posterior.draw(0, None).values[0]
+        raw = self.posterior.outputs(x, values, training=False)
+        return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
+
+    def _refuse_unscaled_images(self, feed):
+        """Keras would take the 0 ... 255 of an image for the numbers they are."""
+        x, _, _ = feed.spec()
+        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+        if not any(leaf.dtype == "uint8" for leaf in leaves):
+            return
+        if any(
+            isinstance(layer, _TAKES_INTEGERS)
+            for network in self.posterior.networks
+            for layer in keras_adapter.layers_of(network)
+        ):
+            return
+        raise ValueError(
+            "The inputs are of dtype uint8, and nothing in the network scales "
+            "them. Give `x.astype('float32') / 255`, or begin the network with "
+            "`keras.layers.Rescaling(1 / 255)`."
+        )
+
+    def _learn_from_feed(self, feed, validation_split):
+        x, _, _ = feed.spec()
+        self._fed_dtypes = keras.tree.map_structure(
+            lambda leaf: None if leaf is None else leaf.dtype, x
+        )
+        adapt_to_targets(self.likelihood, feed)
+        warn_of_units(self.likelihood, feed)
+
+    # -- saving and serving ---------------------------------------------------------
 
     def get_build_config(self):
         return {"input_shape": self._input_shape} if self._input_shape else None
@@ -232,77 +234,92 @@ class PredictiveModel(Fitting, Training, Prediction, Serving, keras.Model):
     def build_from_config(self, config):
         self.build(config["input_shape"])
 
-    # -- data -----------------------------------------------------------------------
+    def get_config(self):
+        config = super().get_config()
+        config["likelihood"] = keras.saving.serialize_keras_object(self.likelihood)
+        if self._fed_dtypes is not None:
+            # A copy: Keras turns what a model holds into containers of its own.
+            config["fed_dtypes"] = keras.tree.map_structure(str, self._fed_dtypes)
+        return config
 
-    def _checked(self, x, y, sample_weight):
-        """Returns `x`, checked at once or, for what yields batches, as they come."""
-        self._refuse_unscaled_images(x)
-        if num_rows(x) is not None:
-            check_arrays(x, y, sample_weight, self._check_labels)
-        elif isinstance(x, tf.data.Dataset):
-            refuse_empty(x)
-            return checked_dataset(
-                x,
-                lambda labels: self.likelihood.valid_labels(labels, self._raw_shapes),
-                self.likelihood.label_advice(self._raw_shapes),
-            )
-        elif isinstance(x, keras.utils.PyDataset):
-            return CheckedPyDataset(x, self._check_labels)
-        elif hasattr(x, "__next__"):
-            return checked_generator(x, self._check_labels)
-        return x
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = {
+            name: keras.saving.deserialize_keras_object(value, custom_objects)
+            if isinstance(value, dict | list) and name != "fed_dtypes"
+            else value
+            for name, value in config.items()
+        }
+        return cls(**config)
 
-    def _checked_validation_data(self, validation_data):
-        if isinstance(validation_data, tf.data.Dataset | keras.utils.PyDataset):
-            return self._checked(validation_data, None, None)
-        self._checked(*keras.utils.unpack_x_y_sample_weight(validation_data))
-        return validation_data
+    def export(
+        self,
+        directory,
+        num_samples: int = 32,
+        signatures=None,
+        ensemble: bool = False,
+        *,
+        seed: int | None = None,
+        metrics: dict | None = None,
+    ) -> str:
+        """Writes the next version of a SavedModel.
 
-    def _check_labels(self, y):
-        if self._raw_spec is not None:
-            self.likelihood.check_labels(y, self._raw_shapes)
+        It replaces Keras's `export(filepath)`, which would freeze one draw: the graph
+        draws anew for each request. Only TensorFlow is needed to load it.
 
-    def _refuse_unscaled_images(self, x):
-        """Keras would take the 0 ... 255 of an image for the numbers they are."""
-        spec = batch_spec(x)
-        if spec is None or any(
-            isinstance(layer, _TAKES_INTEGERS)
-            for network in self._networks()
-            for layer in network._flatten_layers()
-        ):
-            return
-        if any(leaf.dtype == "uint8" for leaf in keras.tree.flatten(spec[0])):
-            raise ValueError(
-                "The inputs are of dtype uint8, and nothing in the network scales "
-                "them. Give `x.astype('float32') / 255`, or begin the network with "
-                "`keras.layers.Rescaling(1 / 255)`."
-            )
+        - `serving_default(inputs)` → `mean` and every score of the likelihood, from
+          `num_samples` draws;
+        - `sample(inputs, num_samples, seed)`, two int32 scalars → `samples`
+          [rows, S, C], the same for the same seed;
+        - `deterministic(inputs)` → `mean` at the centre, without noise.
 
-    def _refuse_no_rows(self, x):
-        self._refuse_unscaled_images(x)
-        if num_rows(x) is not None:
-            check_arrays(x, None, None, self._check_labels, allow_nan_inputs=True)
-        elif isinstance(x, tf.data.Dataset | keras.utils.PyDataset):
-            refuse_empty(x)
+        Several inputs are arguments by their names, and results of several outputs
+        are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
+        you is `input_0`, `output_0`, .... Inputs have the dtype that the model was
+        trained on: uint8 images and integer tokens stay what they are.
 
-    def _mean_like(self, y):
-        """A predicted mean of the shape that labels `y` are compared with."""
-        rows = keras.tree.flatten(y)[0].shape[0]
-        raw = keras.tree.map_structure(
-            lambda spec: tf.zeros([rows, *(size or 1 for size in spec.shape[1:])]),
-            self._raw_spec,
+        Beside the graph, `assets.extra/` holds `model_card.json` and, where the
+        package `tensorflow-serving-api` is installed, requests that warm a server up.
+
+        Args:
+            directory: Folder of versions; the model goes into the next free integer
+                under it, and is not visible there before it is whole.
+            num_samples: S of `serving_default`.
+            signatures: Names of the signatures to be written; `None` for all three.
+                For a server that batches requests leave out `sample`, whose two
+                scalars have no axis of rows to be joined on:
+                `signatures=("serving_default", "deterministic")`.
+            ensemble: Whether the S draws are made now and frozen: the same input then
+                has the same answer always, and no hypernet is in the graph, which is
+                smaller and faster. `sample(inputs)` then returns the frozen draws.
+            seed: A non-negative integer for the same frozen draws every time.
+            metrics: What the model card tells of the model's quality, numbers by name.
+
+        Returns:
+            The path of the new version.
+
+        Raises:
+            ValueError: If the model has no weights yet, or a signature is unknown.
+
+        Example:
+        ```python
+        path = model.export("saved_models/digits")
+        served = tf.saved_model.load(path).signatures["serving_default"]
+        served(inputs=tf.constant(x))["mutual_information"]
+        ```
+        """
+        self._require_built()
+        return export_version(
+            self, directory, num_samples, signatures, ensemble, seed, metrics
         )
-        return self.likelihood.mean(raw)
 
-
-def _input_spec(x):
-    """The structure of symbolic inputs for data, or `None` where they do not say."""
-    spec = batch_spec(x)
-    if spec is None:
-        return None
-    return keras.tree.map_structure(
-        lambda leaf: keras.KerasTensor(
-            (None, *leaf.shape[1:]), keras.backend.standardize_dtype(leaf.dtype)
-        ),
-        spec[0],
-    )
+    @property
+    def served_inputs(self) -> tuple:
+        """The network, the shapes it was built with and the dtypes it was fed, for
+        `bhn_tf.serving`."""
+        network = self.posterior.network
+        shapes = self._input_shape
+        if shapes is None:
+            # A subclassed network that was built before it came here.
+            shapes = (network.get_build_config() or {}).get("input_shape")
+        return network, shapes, self._fed_dtypes

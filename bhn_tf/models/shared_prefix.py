@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.networks.copying import is_graph
@@ -33,41 +34,44 @@ def network_of_draws(
         values_of: Maps a draw to generated values; see `layers.generated`.
 
     Returns:
-        A function of a draw that returns the raw outputs, [B, ...].
+        A function of a draw that returns the raw outputs, [B, ...], and what layers add
+        to the loss (regularisation of activities).
 
     Example:
     ```python
-    raw_outputs = network_of_draws(network, x, is_drawn, values_of)
-    raws = tf.map_fn(raw_outputs, draws)
+    evaluate = network_of_draws(network, x, is_drawn, values_of)
+    raw, losses = evaluate(draw)
     ```
     """
-    shared = {}
+    inputs = keras_adapter.inputs_by_name(network, inputs)
     if is_graph(network):
         prefix = _Prefix(network, is_drawn)
-        tensors, shared = prefix.start(inputs)
+        tensors, shared, losses = prefix.start(inputs)
         evaluate = functools.partial(prefix.finish, tensors)
     else:
+        shared, losses = {}, []
         evaluate = functools.partial(network, inputs, training=False)
-    for layer in network._flatten_layers():
+    for layer in keras_adapter.layers_of(network):
         if isinstance(layer, WeightNorm) and id(layer) not in shared:
             shared[id(layer)] = layer.shared_by_draws()
 
-    def raw_outputs(draw):
+    def raw_outputs_and_losses(draw):
         with generated_values({**shared, **values_of(draw)}):
-            return evaluate()
+            raw = evaluate()
+        return raw, losses + keras_adapter.own_losses(network)
 
-    return raw_outputs
+    return raw_outputs_and_losses
 
 
 class _Prefix:
     """A functional or Sequential network, cut where draws begin to differ."""
 
     def __init__(self, network, is_drawn):
-        is_sequential = isinstance(network, keras.Sequential)
-        self._graph = network._functional if is_sequential else network
+        self._network = network
+        self._graph = keras_adapter.graph_of(network)
         self._shared_nodes, self._drawn_nodes, self._first_nodes = [], [], []
         varying = set()
-        for node in _nodes_in_order(self._graph):
+        for node in keras_adapter.nodes_in_order(self._graph):
             inputs_vary = any(id(tensor) in varying for tensor in node.input_tensors)
             if not (inputs_vary or _contains(node.operation, is_drawn)):
                 self._shared_nodes.append(node)
@@ -78,39 +82,35 @@ class _Prefix:
                 self._first_nodes.append(node)
 
     def start(self, inputs):
-        """Returns the tensors that draws share, and what the first layers share."""
-        standardized = keras.tree.flatten(self._graph._standardize_inputs(inputs))
+        """Returns the tensors that draws share, what the first layers share, and what
+        the shared layers add to the loss."""
+        standardized = keras_adapter.inputs_of_graph(self._graph, inputs)
         symbolic = [id(tensor) for tensor in self._graph.inputs]
-        tensors = dict(zip(symbolic, standardized, strict=True))
-        _run(self._shared_nodes, tensors)
+        tensors = dict(zip(symbolic, keras.tree.flatten(standardized), strict=True))
+        with keras_adapter.one_call_of(self._network):
+            _run(self._shared_nodes, tensors)
+            losses = keras_adapter.own_losses(self._network)
         products = {}
         for node in self._first_nodes:
             (tensor,), _ = node.arguments.fill_in(tensors)
             layer = node.operation
             tensor = keras.ops.cast(tensor, layer.compute_dtype)
             products[id(layer)] = layer.shared_by_draws(tensor)
-        return tensors, products
+        return tensors, products, losses
 
     def finish(self, tensors):
         """Returns the raw outputs under the generated values that are in scope."""
         tensors = dict(tensors)
-        _run(self._drawn_nodes, tensors)
+        with keras_adapter.one_call_of(self._network):
+            _run(self._drawn_nodes, tensors)
         outputs = [tensors[id(symbolic)] for symbolic in self._graph.outputs]
-        return keras.tree.pack_sequence_as(self._graph._outputs_struct, outputs)
-
-
-def _nodes_in_order(graph):
-    """The calls of a graph's layers, each after those it depends on."""
-    for depth in sorted(graph._nodes_by_depth, reverse=True):
-        for node in graph._nodes_by_depth[depth]:
-            if node.operation is not None and not node.is_input:
-                yield node
+        return keras_adapter.outputs_of_graph(self._graph, outputs)
 
 
 def _contains(operation, is_drawn) -> bool:
     if not isinstance(operation, keras.layers.Layer):
         return False
-    return any(is_drawn(layer) for layer in operation._flatten_layers())
+    return any(is_drawn(layer) for layer in keras_adapter.layers_of(operation))
 
 
 def _has_shared_product(node) -> bool:
@@ -119,7 +119,7 @@ def _has_shared_product(node) -> bool:
         return False
     num_inputs = math.prod(layer.direction.shape) // math.prod(layer.scale.shape)
     # Of a layer that is used several times, one product would stand for all.
-    is_used_once = len(layer._inbound_nodes) == 1
+    is_used_once = keras_adapter.num_uses(layer) == 1
     return is_used_once and num_inputs >= _FEWEST_INPUTS_OF_SHARED_PRODUCT
 
 
@@ -127,7 +127,7 @@ def _run(nodes, tensors) -> None:
     """Evaluates calls in order, as the network would outside of training."""
     for node in nodes:
         args, kwargs = node.arguments.fill_in(tensors)
-        if getattr(node.operation, "_call_has_training_arg", False):
+        if keras_adapter.takes_training(node.operation):
             kwargs["training"] = False
         outputs = keras.tree.flatten(node.operation(*args, **kwargs))
         for symbolic, tensor in zip(node.outputs, outputs, strict=True):

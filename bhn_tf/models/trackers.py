@@ -1,23 +1,102 @@
-"""Values that appear in the logs beside the compiled metrics."""
+"""The terms of the loss, and their means over the examples of an epoch."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 
-class Derived(keras.metrics.Metric):
-    """A logged value computed from others, such as the loss from its terms.
+class Terms(NamedTuple):
+    """The terms of the loss for one batch.
 
-    The terms are means over the examples of an epoch; what is computed from them
-    obeys their identity exactly, which a mean of its own would only approximate.
-
-    Args:
-        name: Key in the logs.
-        value: Returns the scalar.
+    Attributes:
+        nll: Of each row, weighted by `loss_weights` and sample weights, [B].
+        named_nll: Of each row by the names of several outputs, weighted by sample
+            weights alone.
+        predictive_nll: -log of the mean probability of each row, [B]; `None` in
+            training.
+        kl: In nats, all D; `None` without a KL.
+        regularization: The networks' own losses, a scalar.
     """
 
-    def __init__(self, name: str, value: Callable):
+    nll: tf.Tensor
+    named_nll: dict[str, tf.Tensor]
+    predictive_nll: tf.Tensor | None
+    kl: tf.Tensor | None
+    regularization: tf.Tensor
+
+
+class Trackers:
+    """Means of the terms over the examples of an epoch, and what follows from them.
+
+    Args:
+        output_names: Names of several outputs; empty for a single one.
+        complexity: Maps the mean KL to the share of each example.
+        kl_weight: Returns the weight of the KL; `None` for an objective without.
+    """
+
+    def __init__(self, output_names, complexity, kl_weight=None):
+        self.nll = _mean("nll")
+        self._predictive_nll = _mean("predictive_nll")
+        self._regularization = _mean("regularization")
+        self._outputs = {name: _mean(f"{name}_nll") for name in output_names}
+        self._kl = _mean("kl") if kl_weight is not None else None
+        self._kl_weight = _Derived("kl_weight", kl_weight)
+        self._complexity = complexity
+        self.loss = _Derived("loss", self._loss)
+        self.has_regularization = False
+
+    def update(self, terms: Terms, num_rows) -> None:
+        """Feeds one value a row: epochs are means over examples, and a replica without
+        rows adds nothing."""
+        self.nll.update_state(terms.nll)
+        self._regularization.update_state(tf.fill([num_rows], terms.regularization))
+        if self._kl is not None:
+            self._kl.update_state(tf.fill([num_rows], terms.kl))
+        if terms.predictive_nll is not None:
+            self._predictive_nll.update_state(terms.predictive_nll)
+        for name, nll in terms.named_nll.items():
+            self._outputs[name].update_state(nll)
+
+    def _loss(self):
+        loss = self.nll.result()
+        if self._kl is not None:
+            loss += self._complexity(self._kl.result())
+        if self.has_regularization:
+            loss += self._regularization.result()
+        return loss
+
+    def shown(self, is_evaluation: bool) -> list[keras.metrics.Metric]:
+        """Returns the trackers that appear in logs behind `loss`."""
+        trackers = [self.nll]
+        if is_evaluation:
+            trackers.append(self._predictive_nll)
+        if self.has_regularization:
+            trackers.append(self._regularization)
+        if self._kl is not None:
+            trackers += [self._kl, self._kl_weight]
+        return trackers + list(self._outputs.values())
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The sums that the trackers hold."""
+        return [v for tracker in self.shown(True) for v in tracker.variables]
+
+    @property
+    def num_rows(self) -> float:
+        """Examples that were counted."""
+        return float(keras.ops.convert_to_numpy(self.nll.count))
+
+
+class _Derived(keras.metrics.Metric):
+    """A logged value computed from others, such as the loss from its terms.
+
+    What is computed from means obeys their identity exactly, which a mean of its own
+    would only approximate.
+    """
+
+    def __init__(self, name: str, value: Callable | None):
         super().__init__(name=name, dtype="float32")
         self._value = value
 
@@ -29,6 +108,5 @@ class Derived(keras.metrics.Metric):
         return tf.convert_to_tensor(self._value(), "float32")
 
 
-def mean_tracker(name: str) -> keras.metrics.Mean:
-    """Returns a mean over examples: feed it one value for each row."""
+def _mean(name: str) -> keras.metrics.Mean:
     return keras.metrics.Mean(name=name, dtype="float32")

@@ -1,54 +1,42 @@
-"""Training and evaluation: the steps, their logs, and what `compile` takes."""
+"""`compile`, `fit`, `evaluate`, and the steps behind them."""
+
+import contextlib
+import functools
+import inspect
 
 import keras
-import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.models.trackers import Derived, mean_tracker
+from bhn_tf.data_feeds import feed_of, readable_data_errors
+from bhn_tf.models.batch_scores import Batch, score_batch
+from bhn_tf.models.evaluations import Evaluations
 
 
 class Training:
-    """Mixin of `PredictiveModel`: minimises `nll + complexity + regularization`.
+    """Mixin of `PredictiveModel`: minimises its objective, and evaluates it.
 
-    Everything is a mean over examples: `nll` is the mean of -log p(y|x, g), and the
-    complexity, nothing here, is a Bayesian model's KL for each example.
+    Data are checked and counted before any work; the loop itself is Keras's.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self._nll = mean_tracker("nll")
-        self._predictive_nll = mean_tracker("predictive_nll")
-        self._regularization = mean_tracker("regularization")
-        self._output_nlls = {}
+        self.train_samples, self.per_example_noise = 1, False
         self._loss_weights = None
-        self._has_regularization = False
-        self._evaluating = False
-
-    #: Networks that train side by side; each learns as if it were alone.
-    _num_trained_networks = 1
-
-    # -- to be provided -------------------------------------------------------------
-
-    def _training_draws(self, rows):
-        """Draws for one training step, [S, ...], and their KL, a scalar in nats."""
-        raise NotImplementedError
-
-    def _complexity(self, kl):
-        """The share of each example in the KL."""
-        return tf.zeros_like(kl)
-
-    def _track_draws(self, kl, rows):
-        """Feeds the trackers of the draws."""
+        self._ranks = {}
+        self._training_trackers = self._evaluation_trackers = None
+        #: One evaluation at a time: its draws and sums are kept in variables.
+        self._evaluations = Evaluations()
 
     # -- compile --------------------------------------------------------------------
 
     def compile(
         self,
         optimizer="rmsprop",
+        loss=None,
+        *,
         metrics=None,
         weighted_metrics=None,
         loss_weights=None,
-        *,
         eval_samples: int = 8,
         **kwargs,
     ):
@@ -56,9 +44,11 @@ class Training:
 
         Args:
             optimizer: As in Keras.
+            loss: Refused: the loss is the likelihood.
             metrics: As in Keras; they get labels and predicted means.
             weighted_metrics: As in Keras.
-            loss_weights: Weight of each output's log-likelihood, as in Keras.
+            loss_weights: Weight of each output's log-likelihood, as in Keras. They
+                touch `loss` and `nll`, and nothing that is measured.
             eval_samples: S of `evaluate` and of validation; 0 for the centre.
             **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile`,
                 `auto_scale_loss`, as in Keras.
@@ -66,14 +56,18 @@ class Training:
         Raises:
             ValueError: If a value makes no sense or `loss` is given.
         """
-        if kwargs.pop("loss", None) is not None:
+        if loss is not None:
             raise ValueError(
-                "The loss is the likelihood, a density: leave out `loss` and choose "
-                f"with `{type(self).__name__}(..., likelihood=...)`; see "
-                "`bhn_tf.likelihoods`."
+                f"`compile` got the loss {loss!r}, and the loss of this model is its "
+                "likelihood, a density: leave out `loss` and choose with "
+                f"`{type(self).__name__}(..., likelihood=...)`; see "
+                "`bhn_tf.likelihoods`. Metrics are given by keyword: `metrics=[...]`."
             )
         check_count("eval_samples", eval_samples, minimum=0)
         self._refuse_under_replicas(optimizer, kwargs.get("jit_compile"))
+        if self.built:
+            # Refused here, and not in the middle of a step.
+            self.likelihood.loss_weights_by_output(loss_weights)
         super().compile(
             optimizer=optimizer,
             metrics=metrics,
@@ -82,13 +76,23 @@ class Training:
             **kwargs,
         )
         self._loss_weights = loss_weights
-        if self.built:
-            self.likelihood.set_weights_of_outputs(loss_weights)
         self.eval_samples = eval_samples
-        self._predict_functions = {}
-        self._loss_tracker = Derived("loss", self._logged_loss)
+        self._ranks = {}
+        self._forget_compiled_answers()
+        if self.built:
+            self._set_up_objective()
         # A loaded model has its slots, so the model that is saved should have them too.
         self._build_optimizer()
+
+    def _set_up_objective(self):
+        """Called once the likelihood knows the outputs, and by `compile`."""
+        self.objective.loss_weights = self.likelihood.loss_weights_by_output(
+            self._loss_weights
+        )
+        if self._training_trackers is None:
+            names = self.likelihood.output_names
+            self._training_trackers = self.objective.trackers(names)
+            self._evaluation_trackers = self.objective.trackers(names)
 
     def _refuse_under_replicas(self, optimizer, jit_compile):
         if self.distribute_strategy.num_replicas_in_sync == 1:
@@ -104,6 +108,12 @@ class Training:
                 "(it updates conditionally in replica context). Use larger batches."
             )
 
+    def _build_optimizer(self):
+        # A step that creates the optimizer's variables would be traced twice.
+        if self.built and not self.optimizer.built:
+            with self._own_scope():
+                self.optimizer.build(self.trainable_variables)
+
     def get_compile_config(self):
         config = super().get_compile_config()
         if config:
@@ -118,179 +128,291 @@ class Training:
 
     def train_step(self, data):
         """One step of stochastic gradient descent on the objective."""
-        x, y, sample_weight = _unpack(data)
-        rows = tf.shape(keras.tree.flatten(x)[0])[0]
-        # Gradients are summed over replicas: rows count once each, terms of the whole
-        # model are divided among the replicas that have rows.
-        all_rows = self._sum_over_replicas(rows)
-        num_active = self._sum_over_replicas(tf.cast(rows > 0, tf.int32))
-        with tf.GradientTape() as tape:
-            draws, kl = self._training_draws(rows)
-            log_probs, means, regularization, named = self._score_draws(
-                x, y, draws, training=True
-            )
-            nlls = self._nll_of_outputs(named, sample_weight)
-            nll = self._nll_of_rows(log_probs, nlls, sample_weight)
-            regularization = tf.reduce_mean(regularization)
-            shared = tf.cast(self._complexity(kl), nll.dtype) + regularization
-            loss = tf.reduce_sum(nll) / tf.cast(all_rows, nll.dtype)
-            loss += shared / tf.cast(num_active, nll.dtype)
-            scaled_loss = self.optimizer.scale_loss(loss * self._num_trained_networks)
-        gradients = tape.gradient(scaled_loss, self.trainable_variables)
-        gradients = self._zero_without_rows(gradients, rows)
+        # Networks that train side by side learn each as if it were alone.
+        num_networks = len(self.posterior.networks)
+        batch, scores, terms, gradients = self.objective.gradients(
+            functools.partial(self._score_for_training, data),
+            self.trainable_variables,
+            lambda loss: self.optimizer.scale_loss(loss * num_networks),
+        )
         self.optimizer.apply(gradients, self.trainable_variables)
-        self._track(nll, kl, regularization, rows)
-        return self._logs(x, y, means, nlls, sample_weight)
+        return self._logs(self._training_trackers, batch, scores, terms, False)
+
+    def _score_for_training(self, data):
+        batch = Batch.of(data)
+        draws = self.posterior.draw_for_training(
+            self.train_samples, batch.num_rows if self.per_example_noise else None
+        )
+        return batch, draws, self._scores(batch, draws.values, training=True)
 
     def test_step(self, data):
         """Scores a batch under the draws that `evaluate` has made."""
-        x, y, sample_weight = _unpack(data)
-        rows = tf.shape(keras.tree.flatten(x)[0])[0]
-        log_probs, means, regularization, named = self._score_draws(
-            x, y, self._draws.value(), training=False
+        batch, draws = Batch.of(data), self._evaluations.draws
+        scores = self._scores(batch, draws.values, training=False)
+        terms = self.objective.terms(scores, batch, draws, training=False)
+        return self._logs(self._evaluation_trackers, batch, scores, terms, True)
+
+    def _scores(self, batch, values, training):
+        return score_batch(
+            self.posterior, self.likelihood, self.raw_outputs, batch, values, training
         )
-        nlls = self._nll_of_outputs(named, sample_weight)
-        nll = self._nll_of_rows(log_probs, nlls, sample_weight)
-        predictive = -self.likelihood.predictive_log_prob(log_probs)
-        # The probability of all outputs at once: a row has the mean of their weights.
-        row_weight = _mean_weight(sample_weight)
-        self._predictive_nll.update_state(_weighted(predictive, row_weight))
-        self._track(nll, self._draws_kl.value(), tf.reduce_mean(regularization), rows)
-        return self._logs(x, y, means, nlls, sample_weight)
 
-    def _logs(self, x, y, means, nlls, sample_weight):
-        """Feeds the metrics of single outputs and those of `compile`."""
-        for name, nll in nlls.items():
-            self._output_nlls[name].update_state(nll)
-        y_pred = keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
-        y = self.likelihood.as_outputs(y, y_pred)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
-
-    def _nll_of_outputs(self, named_log_probs, sample_weight):
-        """-log p of each row, averaged over draws and weighted, [B], by the names of
-        several outputs; rows may have a weight for each output."""
-        weights = [sample_weight] * len(named_log_probs)
-        if keras.tree.is_nested(sample_weight) and named_log_probs:
-            weights = self.likelihood.flatten(sample_weight)
-        return {
-            name: _weighted(-tf.reduce_mean(log_probs, axis=0), weight)
-            for (name, log_probs), weight in zip(
-                named_log_probs.items(), weights, strict=True
+    def _logs(self, trackers, batch, scores, terms, is_evaluation):
+        """Feeds the trackers and the metrics of `compile`."""
+        trackers.has_regularization = self.raw_outputs.has_losses
+        trackers.update(terms, batch.num_rows)
+        y_pred = scores.mean()
+        if self._compile_metrics is not None:
+            self._compile_metrics.update_state(
+                *self._for_metrics(batch, y_pred, scores.masks)
             )
-        }
+        with self._evaluations.reporting(is_evaluation):
+            return self.get_metrics_result()
 
-    def _nll_of_rows(self, log_probs, nlls, sample_weight):
-        """The same of all outputs together, as `loss_weights` weigh them."""
-        if not nlls:
-            nll = -tf.reduce_mean(log_probs, axis=0)
-            return _weighted(nll, _mean_weight(sample_weight))
-        weights = self.likelihood.weights_of_outputs
-        return tf.add_n(
-            [w * nll for w, nll in zip(weights, nlls.values(), strict=True)]
-        )
-
-    def _score_draws(self, x, y, draws, training):
-        """What a step needs of every draw: log p of each row [S, B], the mean of y
-        [S, B, ...], the primary's own losses [S], and log p of each output by name."""
-
-        def score(raw, losses):
-            self._has_regularization |= bool(losses)
-            values = (
-                self.likelihood.log_prob(y, raw),
-                self.likelihood.mean(raw),
-                tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),
-                self.likelihood.named_log_probs(y, raw),
-            )
-            return keras.tree.map_structure(self._as_result, values)
-
-        names = dict.fromkeys(self._output_nlls, 0)
-        structure = (0, self._raw_structure, 0, names)
-        return self._over_draws(score, x, draws, training, structure)
-
-    def _as_result(self, values):
-        """Casts to the dtype of results: at least float32."""
-        return tf.cast(values, self._result_dtype)
-
-    @property
-    def _result_dtype(self):
-        return tf.float64 if self.compute_dtype == "float64" else tf.float32
-
-    def _sum_over_replicas(self, count):
-        if self.distribute_strategy.num_replicas_in_sync == 1:
-            return count
-        replica = tf.distribute.get_replica_context()
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, count)
-
-    def _zero_without_rows(self, gradients, rows):
-        """Lets a replica without rows teach nothing.
-
-        Means over its rows, as in batch normalisation, are 0 / 0, and one gradient
-        that is NaN would turn the weights of all replicas into NaN.
-        """
-        if self.distribute_strategy.num_replicas_in_sync == 1:
-            return gradients
-        return tf.nest.map_structure(
-            lambda g: None if g is None else tf.where(rows > 0, g, tf.zeros_like(g)),
-            gradients,
-            expand_composites=True,
-        )
+    def _for_metrics(self, batch, y_pred, masks):
+        """Labels, predictions and weights as Keras's metrics take them."""
+        y = self.likelihood.as_outputs(batch.y, y_pred)
+        weight = batch.sample_weight
+        if keras.tree.is_nested(weight):
+            weight = self.likelihood.as_outputs(weight, y_pred)
+        return y, y_pred, weight
 
     # -- logs -----------------------------------------------------------------------
 
-    def _track(self, nll, kl, regularization, rows):
-        """Feeds the trackers one value a row: epochs are means over examples, and a
-        replica without rows adds nothing."""
-        self._nll.update_state(nll)
-        self._regularization.update_state(tf.fill([rows], regularization))
-        self._track_draws(kl, rows)
-
-    def _logged_loss(self):
-        loss = self._nll.result() + self._logged_complexity()
-        if self._has_regularization:
-            loss += self._regularization.result()
-        return loss
-
-    def _logged_complexity(self):
-        return 0.0
-
-    def get_metrics_result(self):
-        logs = super().get_metrics_result()
-        if not self._has_regularization:
-            logs.pop("regularization", None)
-        if not self._evaluating:
-            logs.pop("predictive_nll", None)
-        return logs
-
-
-def _unpack(data):
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    if y is None:
-        raise ValueError(
-            "Training and evaluation need labels: give `y`, or a data set of "
-            "`(x, y)` or `(x, y, sample_weight)` batches."
+    @property
+    def metrics(self):
+        """The loss, the compiled metrics, and the terms of the loss."""
+        others = [m for m in super().metrics if m is not self._loss_tracker]
+        is_evaluation = self._evaluations.is_reporting
+        trackers = (
+            self._evaluation_trackers if is_evaluation else self._training_trackers
         )
-    return x, y, sample_weight
+        if trackers is None:
+            return others
+        return [trackers.loss, *others, *trackers.shown(is_evaluation)]
 
+    @property
+    def metrics_names(self):
+        """Names of the values that `evaluate` returns as a list, in its order."""
+        with self._evaluations.reporting(True):
+            metrics = self.metrics
+        names = []
+        for metric in metrics:
+            if metric is not self._compile_metrics:
+                names.append(metric.name)
+            elif metric.built:
+                names += list(metric.result())
+        return names
 
-def _mean_weight(sample_weight):
-    """One weight for each row, [B] or [B, 1], from one or one for each output."""
-    if not keras.tree.is_nested(sample_weight):
-        return sample_weight
-    leaves = [leaf for leaf in keras.tree.flatten(sample_weight) if leaf is not None]
-    weights = [tf.reshape(tf.cast(leaf, tf.float32), [-1]) for leaf in leaves]
-    return tf.add_n(weights) / len(weights)
+    def _flatten_metrics_in_order(self, logs):
+        values = [logs[name] for name in self.metrics_names if name in logs]
+        return values[0] if len(values) == 1 else values
 
+    # -- fit and evaluate -----------------------------------------------------------
 
-def _weighted(values, sample_weight):
-    """Multiplies values [B] by weights [B] or [B, 1]; the mean stays over rows."""
-    if sample_weight is None:
-        return values
-    sample_weight = tf.cast(sample_weight, values.dtype)
-    if sample_weight.shape.rank == 2 and sample_weight.shape[1] == 1:
-        sample_weight = sample_weight[:, 0]
-    if sample_weight.shape.rank != 1:
-        raise ValueError(
-            "Expected one sample weight for each row, [B] or [B, 1], got shape "
-            f"{sample_weight.shape}."
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        bound = inspect.signature(keras.Model.fit).bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        arguments = {**bound.arguments}
+        del arguments["self"]
+        self._assert_compile_called("fit")
+        feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
+        self._build_from_feed(feed)
+        self._check_options(arguments["validation_split"], arguments["class_weight"])
+        with readable_data_errors():
+            checked = self._checked(feed)
+            self._learn_from_feed(feed, arguments["validation_split"])
+            feed = checked
+            # What has an order of its own: Keras warns where it is told to shuffle it.
+            arguments["shuffle"] = feed.can_be_shuffled and arguments["shuffle"]
+            arguments.update(x=feed.x, y=feed.y, sample_weight=feed.sample_weight)
+            if arguments["validation_data"] is not None:
+                arguments["validation_data"] = self._checked_validation_data(
+                    arguments["validation_data"]
+                )
+            self._keep_ranks("train_function", feed)
+            self._build_optimizer()
+            with self.objective.settings_of_fit(), self._evaluations.beside_training():
+                return super().fit(**arguments)
+
+    def _learn_from_feed(self, feed, validation_split):
+        """Learns what the data tell before training, such as N."""
+
+    def _check_options(self, validation_split, class_weight) -> None:
+        if not 0.0 <= (validation_split or 0.0) < 1.0:
+            raise ValueError(
+                "Expected `validation_split` to be a share of the rows, from 0 up to "
+                f"but not 1, got {validation_split!r}."
+            )
+        specs = [] if self.raw_outputs is None else self.raw_outputs.spec
+        has_elements = any(len(spec.shape) > 2 for spec in keras.tree.flatten(specs))
+        if class_weight is not None and has_elements:
+            raise ValueError(
+                "`class_weight` gives each row the weight of its one class, and rows "
+                "of this network have several (pixels, tokens). Give `sample_weight`."
+            )
+
+    def _checked_validation_data(self, validation_data):
+        feed = feed_of(*_unpacked(validation_data))
+        checked = self._checked(feed)
+        if feed.num_rows is None:
+            return checked.x
+        return validation_data
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        steps=None,
+        callbacks=None,
+        return_dict=False,
+        *,
+        num_samples: int | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        """Scores data over S draws, the same for all rows.
+
+        Args:
+            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict:
+                As in Keras.
+            num_samples: S; `None` for `eval_samples` of `compile`, 0 for the centre.
+            seed: A non-negative integer for the same draws every time.
+
+        Returns:
+            As in Keras; `metrics_names` tells the order of a list. `nll` is the mean
+            over draws and rows, the term of the bound; `predictive_nll` is -log of the
+            mean probability, what to monitor (with `mode="min"`: Keras knows the
+            direction of compiled metrics only).
+
+        Raises:
+            ValueError: If the data are empty, not finite, or have labels without a
+                meaning.
+        """
+        self._assert_compile_called("evaluate")
+        # Within `fit`, validation data have been checked and made into batches.
+        is_within_fit = kwargs.get("_use_cached_eval_dataset", False)
+        feed = None if is_within_fit else feed_of(x, y, sample_weight)
+        with readable_data_errors():
+            if feed is not None:
+                self._build_from_feed(feed)
+                feed = self._checked(feed)
+                x, y, sample_weight = feed.x, feed.y, feed.sample_weight
+            with self._evaluation(num_samples, seed, "test_function", feed):
+                return super().evaluate(
+                    x=x,
+                    y=y,
+                    batch_size=batch_size,
+                    verbose=verbose,
+                    sample_weight=sample_weight,
+                    steps=steps,
+                    callbacks=callbacks,
+                    return_dict=return_dict,
+                    **kwargs,
+                )
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        self._assert_compile_called("train_on_batch")
+        feed = feed_of(x, y, sample_weight)
+        self._build_from_feed(feed)
+        self.objective.require_num_examples()
+        feed = self._checked(feed)
+        self._keep_ranks("train_function", feed)
+        self._build_optimizer()
+        return super().train_on_batch(
+            feed.x, feed.y, feed.sample_weight, *args, **kwargs
         )
-    return values * sample_weight
+
+    def test_on_batch(
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        return_dict=False,
+        *,
+        num_samples: int | None = None,
+        seed: int | None = None,
+    ):
+        """Scores one batch; the arguments are those of `evaluate`."""
+        self._assert_compile_called("test_on_batch")
+        feed = feed_of(x, y, sample_weight)
+        self._build_from_feed(feed)
+        feed = self._checked(feed)
+        with self._evaluation(num_samples, seed, "test_function", feed):
+            return super().test_on_batch(
+                feed.x, feed.y, feed.sample_weight, return_dict
+            )
+
+    @contextlib.contextmanager
+    def _evaluation(self, num_samples, seed, function_name, feed):
+        """Makes the draws of an evaluation and lets its logs show."""
+        self.objective.require_num_examples()
+        num_samples = self.eval_samples if num_samples is None else num_samples
+        check_count("num_samples", num_samples, minimum=0)
+        draws = self.posterior.draw(num_samples, seed)
+        with self._own_scope():
+            self._evaluations.make_room_for(draws)
+        # Within `fit`, Keras expects to find the validation's sums in the metrics.
+        sums = [] if feed is None else self._sums_of_metrics()
+        with self._evaluations.one(draws, sums):
+            if feed is not None:
+                self._keep_ranks(function_name, feed)
+            yield
+            if self._evaluation_trackers.num_rows == 0:
+                raise ValueError(
+                    "The data yielded no row, so there is nothing to report."
+                )
+
+    def _sums_of_metrics(self):
+        """Variables that another evaluation, or training, may be in the middle of."""
+        compiled = self._compile_metrics
+        return [
+            *self._evaluation_trackers.variables,
+            *([] if compiled is None else compiled.variables),
+        ]
+
+    def _keep_ranks(self, function_name, feed):
+        """Forgets the compiled function of a step whose data change their ranks.
+
+        TensorFlow would relax its trace to labels of unknown rank, among which nobody
+        can tell class numbers from one-hot rows.
+        """
+        specs = keras.tree.flatten(feed.spec())
+        ranks = [len(spec.shape) for spec in specs if spec is not None]
+        if self._ranks.get(function_name, ranks) != ranks:
+            setattr(self, function_name, None)
+        self._ranks[function_name] = ranks
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Builds compiled metrics ahead of the replicas.
+
+        Keras averages the batches of all replicas to learn their shapes, which fails
+        where the first batch does not divide evenly; the first replica's will do.
+        """
+        metrics = self._compile_metrics
+        if self._distribute_strategy is None or metrics is None or metrics.built:
+            return
+        if iterator is not None:
+            _, _, batches = next(iter(iterator))
+            data_batch = next(batches)
+        first = keras.tree.map_structure(
+            lambda leaf: self.distribute_strategy.experimental_local_results(leaf)[0],
+            data_batch,
+        )
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        with self._own_scope():
+            y_pred = self.likelihood.mean(
+                self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])
+            )
+            metrics.build(self.likelihood.as_outputs(y, y_pred), y_pred)
+
+
+def _unpacked(validation_data):
+    if isinstance(validation_data, tuple | list):
+        return keras.utils.unpack_x_y_sample_weight(validation_data)
+    return validation_data, None, None

@@ -9,6 +9,8 @@ import tempfile
 
 import keras
 
+from bhn_tf import keras_adapter
+
 # The two kinds of models whose layers and connections Keras knows. A class that
 # overrides `call` keeps them to itself.
 _GRAPH_CALLS = ("Sequential.call", "Functional.call")
@@ -60,7 +62,7 @@ def copy_network(network, make, carry_over) -> dict:
             return keras.Sequential([inputs, *layers], name=graph.name)
         inputs = keras.tree.map_structure(_fresh_input, graph.input)
         # How Keras itself calls the layers, and how `clone_model` does.
-        outputs = graph._run_through_graph(inputs, operation_fn=copy_of)
+        outputs = keras_adapter.run_through_graph(graph, inputs, copy_of)
         return keras.Model(inputs, outputs, name=graph.name)
 
     copy_of(network)
@@ -100,8 +102,10 @@ def carry_state(layer, copied) -> None:
 
 def pairs(layer, copied):
     """A layer and the layers inside it, each with its copy."""
-    return zip(layer._flatten_layers(), copied._flatten_layers(), strict=True)
+    return zip(
+        keras_adapter.layers_of(layer), keras_adapter.layers_of(copied), strict=True
+    )
 
 
 def _fresh_input(tensor):
-    return fresh_layer(tensor._keras_history.operation).output
+    return fresh_layer(keras_adapter.origin_of(tensor)[0]).output

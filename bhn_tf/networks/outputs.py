@@ -2,6 +2,9 @@
 
 import keras
 
+from bhn_tf import keras_adapter
+from bhn_tf.keras_adapter import is_functional
+
 # Layers that hand their input on in another shape.
 _RESHAPING = (
     keras.layers.Reshape,
@@ -17,7 +20,7 @@ def declared_outputs(network):
     network does not say what it returns."""
     if isinstance(network, keras.Sequential):
         return network.outputs[0] if network.inputs else None
-    return network.output if _is_functional(network) else None
+    return network.output if is_functional(network) else None
 
 
 def output_names(network, outputs) -> list[str] | None:
@@ -35,7 +38,7 @@ def output_names(network, outputs) -> list[str] | None:
         return None
     if isinstance(outputs, dict):
         return sorted(outputs)
-    if _is_functional(network):
+    if is_functional(network):
         return list(network.output_names)
     return [f"output_{index}" for index in range(len(keras.tree.flatten(outputs)))]
 
@@ -51,15 +54,10 @@ def output_activations(network, outputs) -> list[tuple]:
         A pair `(activation, reason)` for each output: the function and an empty
         string, or `None` and why it cannot be told.
     """
-    if _is_functional(network):
+    if is_functional(network):
         return [_of_tensor(tensor) for tensor in network.outputs]
     num_outputs = 1 if outputs is None else len(keras.tree.flatten(outputs))
     return [_of_layer(network)] * num_outputs
-
-
-def _is_functional(network) -> bool:
-    is_sequential = isinstance(network, keras.Sequential)
-    return not is_sequential and hasattr(network, "operations")
 
 
 def _of_chain(layers):
@@ -71,9 +69,9 @@ def _of_chain(layers):
 
 def _of_tensor(tensor):
     """Walks from an output tensor of a functional model back to its origin."""
-    operation, node_index, _ = tensor._keras_history
+    operation, inputs = keras_adapter.origin_of(tensor)
     if isinstance(operation, _RESHAPING):
-        return _of_tensor(operation._inbound_nodes[node_index].input_tensors[0])
+        return _of_tensor(inputs[0])
     return _of_layer(operation)
 
 
@@ -82,7 +80,7 @@ def _of_layer(layer):
         return keras.activations.softmax, ""
     if isinstance(layer, keras.Sequential):
         return _of_chain(list(layer.layers))
-    if _is_functional(layer):
+    if is_functional(layer):
         return _of_tensor(layer.outputs[0])
     if isinstance(layer, keras.Model):
         return None, f"{type(layer).__name__} is a subclassed model"

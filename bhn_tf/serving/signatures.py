@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from bhn_tf.serving import names
 
+#: Draws that one request of `sample` may ask for.
+MOST_SAMPLES = 10_000
 #: Every signature, in the order of the documentation.
 SIGNATURES = ("serving_default", "sample", "deterministic")
 
@@ -40,6 +42,17 @@ def fresh_seed() -> tf.Tensor:
     )
 
 
+def _bounded(num_samples: tf.Tensor) -> tf.Tensor:
+    """Refuses numbers of draws that make no sense, or no end of work."""
+    message = f"`num_samples` has to be an integer from 1 to {MOST_SAMPLES}."
+    checks = [
+        tf.debugging.Assert(num_samples >= 1, [message, num_samples]),
+        tf.debugging.Assert(num_samples <= MOST_SAMPLES, [message, num_samples]),
+    ]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(num_samples)
+
+
 class Signatures:
     """Makes the functions of a served model.
 
@@ -59,7 +72,7 @@ class Signatures:
         self._num_samples = num_samples
         self._frozen = frozen
         self._output_names = names.output_names(
-            model._networks()[0], model.likelihood.output_names
+            model.posterior.network, model.likelihood.output_names
         )
 
     def make(self, asked) -> dict:
@@ -71,8 +84,7 @@ class Signatures:
 
         def serving_default(**inputs):
             draws = self._draws(lambda: (self._num_samples, fresh_seed()))
-            raws = model._raws(self._pack(inputs), draws)
-            return self._by_name(model.likelihood.summarize(raws))
+            return self._by_name(model.answers.uncertainty(self._pack(inputs), draws))
 
         return self._function(serving_default)
 
@@ -80,7 +92,7 @@ class Signatures:
         model = self._model
 
         def samples_of(inputs, draws):
-            samples = model._samples(model._raws(self._pack(inputs), draws))
+            samples = model.answers.samples(self._pack(inputs), draws)
             return self._by_name(samples, "samples")
 
         if self._frozen is not None:
@@ -89,9 +101,9 @@ class Signatures:
             )
 
         def sample(**arguments):
-            seed = tf.stack([arguments.pop("seed"), 0])
-            draws = model._draw(arguments.pop("num_samples"), seed)[0]
-            return samples_of(arguments, draws)
+            num_samples = _bounded(arguments.pop("num_samples"))
+            draws = model.posterior.draw(num_samples, arguments.pop("seed"))
+            return samples_of(arguments, draws.values)
 
         taken = {"num_samples", "seed"} & set(self._specs)
         if taken:
@@ -111,9 +123,11 @@ class Signatures:
         model = self._model
 
         def deterministic(**inputs):
-            draws = model._draw(0, None)[0] if self._frozen is None else self._frozen[1]
-            raws = model._raws(self._pack(inputs), draws)
-            return self._by_name(model._mean_over_draws(raws), "mean")
+            if self._frozen is None:
+                draws = model.posterior.draw(0, None).values
+            else:
+                draws = self._frozen[1]
+            return self._by_name(model.answers.mean(self._pack(inputs), draws), "mean")
 
         return self._function(deterministic)
 
@@ -126,7 +140,7 @@ class Signatures:
     def _draws(self, arguments):
         if self._frozen is not None:
             return self._frozen[0]
-        return self._model._draw(*arguments())[0]
+        return self._model.posterior.draw(*arguments()).values
 
     def _pack(self, inputs):
         """The named inputs in the structure of the network."""

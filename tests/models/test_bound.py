@@ -206,7 +206,7 @@ def test_epochs_do_not_remember_each_other():
     """Three epochs of a network that stands still log the same values."""
     x, y = networks.data(65)
     model = bhn_tf.BayesianHypernet(networks.plain())
-    model.compile(keras.optimizers.SGD(0.0), ["accuracy"], jit_compile=False)
+    model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], jit_compile=False)
     history = model.fit(x, y, batch_size=8, epochs=3, verbose=0).history
     evaluated = model.evaluate(x, y, batch_size=7, verbose=0, return_dict=True)
     assert history["kl"] == [0.0] * 3

@@ -1,11 +1,13 @@
 """N, the number of training examples: learned from every kind of data, or given."""
 
 import math
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 
 from tests import networks
 
@@ -45,6 +47,12 @@ def positive(num_rows):
     return int((networks.data(num_rows)[1] > 0).sum())
 
 
+def rows_seen(model, name):
+    """Rows that an epoch has fed to a tracker."""
+    (tracker,) = [metric for metric in model.metrics if metric.name == name]
+    return float(tracker.count)
+
+
 @pytest.fixture(scope="module")
 def model():
     model = networks.bayesian(hypernet="mean_field")
@@ -80,7 +88,7 @@ def model():
 def test_counted_in_batches(model, make, expected):
     model.fit(make(), verbose=0)
     assert model.num_examples == expected
-    assert float(model._nll.count) == expected  # What the epoch has really seen.
+    assert rows_seen(model, "nll") == expected
 
 
 def test_counted_in_arrays(model):
@@ -100,16 +108,19 @@ def test_counted_in_arrays(model):
 def test_validation_split_is_that_of_keras(model, num_rows, split):
     x, y = networks.data(num_rows)
     model.fit(x, y, validation_split=split, verbose=0)
-    # The trackers hold the validation rows, which are the others.
-    assert model.num_examples == num_rows - float(model._nll.count)
+    assert model.num_examples == rows_seen(model, "nll")
 
 
 @pytest.mark.filterwarnings(OUT_OF_DATA)
-def test_a_pass_over_the_data_is_announced(model, capsys):
-    model.fit(without_zeros(13).batch(5), verbose=2)
-    assert "one pass" in capsys.readouterr().out
-    model.fit(rows(13).batch(5, drop_remainder=True), verbose=2)
-    assert "one pass" not in capsys.readouterr().out
+def test_a_pass_over_the_data_is_announced(model):
+    with mock.patch.object(logging, "info") as info:
+        model.fit(without_zeros(13).batch(5), verbose=0)
+        said = [call.args[0] for call in info.call_args_list]
+        assert any("in one pass" in sentence for sentence in said)
+        info.reset_mock()
+        model.fit(rows(13).batch(5, drop_remainder=True), verbose=0)
+        said = [call.args[0] for call in info.call_args_list]
+        assert said and not any("in one pass" in sentence for sentence in said)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.models.draws import Draws
 from bhn_tf.uncertainty import SCORES
 from tests import networks
 
@@ -98,9 +99,8 @@ def test_probabilities_are_averaged_not_logits():
     )
     model = networks.bayesian(primary, "mean_field", num_examples=1)
     model.compile(run_eagerly=True)
-    model._draw = lambda num_samples, seed: (
-        tf.constant([[10.0, 0.0, 0.0], [0.0, 1.0, 0.0]]),
-        0.0,
+    model.posterior.draw = lambda num_samples, seed: Draws(
+        tf.constant([[10.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), tf.zeros([2])
     )
     x = np.ones((1, 1), "float32")
     expected = [[0.6059, 0.2881, 0.1060]]

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
-from bhn_tf.models import prediction
+from bhn_tf.models import answers
+from bhn_tf.models.draws import Draws
 from tests import networks
 
 CALLS = ["predict", "predict_samples", "predict_uncertainty"]
@@ -42,7 +43,9 @@ def test_moments_of_a_regression():
     model = networks.compiled(
         bhn_tf.BayesianHypernet(linear(), "mean_field", "gaussian")
     )
-    model._draw = lambda num_samples, seed: (tf.constant([[0.0], [2.0]]), 0.0)
+    model.posterior.draw = lambda num_samples, seed: Draws(
+        tf.constant([[0.0], [2.0]]), tf.zeros([2])
+    )
     kernel = model.primary.layers[0].kernel
     kernel.assign(tf.ones_like(kernel))
     answer = model.predict_uncertainty(np.ones((1, 1), "float32"), verbose=0)
@@ -222,7 +225,7 @@ def test_built_by_whatever_comes_first(how):
 
 
 def test_many_draws_of_many_rows_are_predicted_a_few_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(prediction, "_MOST_SAMPLES", 10 * networks.NUM_CLASSES * 3)
+    monkeypatch.setattr(answers, "_MOST_SAMPLES", 10 * networks.NUM_CLASSES * 3)
     model, (x, _) = networks.bayesian(), networks.data(20)
     rows = []
 

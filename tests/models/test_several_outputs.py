@@ -105,7 +105,7 @@ def test_it_is_saved_whole(data, tmp_path):
     model.fit(x, [kind, size], verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.likelihood.weights_of_outputs == [3.0, 1.0]
+    assert loaded.objective.loss_weights == [3.0, 1.0]
     for a, b in zip(
         model.predict(x, verbose=0, seed=1),
         loaded.predict(x, verbose=0, seed=1),

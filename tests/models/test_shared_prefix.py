@@ -78,7 +78,7 @@ def generated_kernels():
 def without_shared_prefix(model, x, scales):
     raws = []
     for draw in keras.ops.convert_to_tensor(scales):
-        with generated_values(model._values_of(draw)):
+        with generated_values(model.posterior.values_of(draw)):
             raws.append(model.primary(x, training=False))
     return np.stack(raws)
 
@@ -129,8 +129,8 @@ def test_dropout_shares_what_comes_before_it():
     )
     x = inputs(FEATURES)
     samples = model.predict_samples(x, num_samples=6, seed=2, verbose=0)
-    for index, draw in enumerate(model._draw(6, 2)[0]):
-        with generated_values(model._values_of(draw)):
+    for index, draw in enumerate(model.posterior.draw(6, 2).values):
+        with generated_values(model.posterior.values_of(draw)):
             raw = model.network(x, training=False)
         np.testing.assert_allclose(
             samples[:, index], keras.ops.softmax(raw), rtol=1e-5, atol=1e-6

@@ -1,0 +1,103 @@
+"""What every kind of data offers to a model."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+#: What is said of a data set without a single batch.
+NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all of it."
+
+HOW_TO_GIVE_N = (
+    "Say how many training examples there are: `BayesianHypernet(..., "
+    "num_examples=N)` or `model.num_examples = N`."
+)
+
+
+class Feed:
+    """Data of one kind, as `fit`, `evaluate` and `predict` take them.
+
+    Args:
+        x: Inputs, or what yields whole batches.
+        y: Labels, where `x` does not yield them.
+        sample_weight: Weights, where `x` does not yield them.
+
+    Attributes:
+        num_rows: Rows of arrays; `None` of what yields batches.
+        can_be_shuffled: Whether Keras can take rows or batches in any order.
+    """
+
+    num_rows: int | None = None
+    can_be_shuffled = False
+
+    def __init__(self, x, y=None, sample_weight=None):
+        self.x, self.y, self.sample_weight = x, y, sample_weight
+
+    def spec(self):
+        """Returns `(x, y, sample_weight)` with a `LeafSpec` for each array."""
+        return keras.tree.map_structure(leaf_spec, self.first_batch())
+
+    def first_batch(self):
+        """Returns `(x, y, sample_weight)` of what has shape and dtype of a batch."""
+        raise NotImplementedError
+
+    def refuse_empty(self) -> None:
+        """Raises `ValueError` where there is no row, or no batch."""
+
+    def count(self, validation_split: float = 0.0) -> int:
+        """Returns N, the number of training examples of an epoch.
+
+        Args:
+            validation_split: Share of arrays that `fit` sets aside.
+
+        Raises:
+            ValueError: If the data are endless, can be read only once, or are empty.
+        """
+        raise NotImplementedError
+
+    def labels(self):
+        """Yields the labels of all batches, as arrays, in one pass.
+
+        Raises:
+            ValueError: If the data are endless or can be read only once.
+        """
+        raise ValueError(
+            "The targets of such data cannot be read before training. Tell the "
+            "likelihood their units: `model.likelihood.adapt(y)`."
+        )
+
+    def checked(self, checks) -> "Feed":
+        """Returns the feed with every batch checked, at once or as it comes.
+
+        Args:
+            checks: A `BatchChecks`.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafSpec:
+    """Shape, rows first, and dtype of an array of any library, or of a tensor."""
+
+    shape: tuple
+    dtype: str
+
+
+def leaf_spec(leaf) -> LeafSpec | None:
+    """Returns shape and dtype of an array of any library; `None` of `None`."""
+    if leaf is None:
+        return None
+    if hasattr(leaf, "dtypes") and not hasattr(leaf, "dtype"):
+        dtype = np.result_type(*leaf.dtypes)
+    else:
+        dtype = leaf.dtype
+    # Texts come as objects, or with their length in the dtype.
+    is_text = isinstance(dtype, np.dtype) and dtype.kind in "OSU"
+    name = "string" if is_text else keras.backend.standardize_dtype(dtype)
+    return LeafSpec(tuple(leaf.shape), name)
+
+
+def num_rows(x) -> int:
+    """Returns the number of rows of a batch, or of all data, in arrays."""
+    leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+    return int(leaves[0].shape[0])

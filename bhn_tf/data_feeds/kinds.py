@@ -1,0 +1,289 @@
+"""Kinds of data: arrays, `tf.data`, `PyDataset`, generators and loaders."""
+
+import itertools
+import math
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, num_rows
+
+
+def feed_of(x, y=None, sample_weight=None) -> Feed:
+    """Returns the feed for data, whatever they are.
+
+    Args:
+        x: Arrays of any library (NumPy, TensorFlow, pandas, SciPy, JAX, PyTorch), one
+            or a structure of them; or what yields batches: a `tf.data.Dataset`, a
+            `keras.utils.PyDataset`, a Python generator, a PyTorch or Grain loader.
+        y: Labels of arrays.
+        sample_weight: Weights of arrays.
+
+    Raises:
+        ValueError: If the data are of no kind that Keras takes, with what to give.
+    """
+    if isinstance(x, tf.data.Dataset | tf.distribute.DistributedDataset):
+        return DatasetFeed(x, y, sample_weight)
+    if isinstance(x, keras.utils.PyDataset):
+        return PyDatasetFeed(x, y, sample_weight)
+    if hasattr(x, "__next__"):
+        return GeneratorFeed(x, y, sample_weight)
+    if hasattr(x, "__iter__") and type(x).__name__ in ("DataLoader", "IterDataset"):
+        return DatasetFeed(_dataset_of_loader(x), y, sample_weight)
+    for name, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
+        _refuse_no_arrays(name, values)
+    return ArrayFeed(x, y, sample_weight)
+
+
+def _refuse_no_arrays(name, values) -> None:
+    leaves = [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
+    for leaf in leaves:
+        if not hasattr(leaf, "shape") or type(leaf).__module__.startswith("polars"):
+            advice = f"`np.asarray({name})`"
+            if type(leaf).__module__.startswith("polars"):
+                advice = f"`{name}.to_numpy()`, which may copy"
+            raise ValueError(
+                f"`{name}` holds a {type(leaf).__name__}, which Keras does not take "
+                f"as data. Give {advice}."
+            )
+    if name == "x" and not leaves:
+        raise ValueError("The data `x` hold no array. Give inputs with rows first.")
+
+
+class ArrayFeed(Feed):
+    """Arrays, rows first."""
+
+    can_be_shuffled = True
+
+    @property
+    def num_rows(self) -> int:
+        return num_rows(self.x)
+
+    def first_batch(self):
+        return self.x, self.y, self.sample_weight
+
+    def refuse_empty(self):
+        if self.num_rows == 0:
+            raise ValueError("The data `x` are empty: no rows. Give at least one.")
+
+    def count(self, validation_split=0.0):
+        # The same rounding as Keras's own split.
+        return math.floor(self.num_rows * (1.0 - validation_split))
+
+    def checked(self, checks):
+        checks.check(self.x, self.y, self.sample_weight)
+        return self
+
+
+class DatasetFeed(Feed):
+    """A `tf.data.Dataset` of batches."""
+
+    def first_batch(self):
+        return keras.utils.unpack_x_y_sample_weight(self.x.element_spec)
+
+    def refuse_empty(self):
+        if not isinstance(self.x, tf.data.Dataset):
+            return
+        if self.x.cardinality() == tf.data.UNKNOWN_CARDINALITY:
+            is_empty = next(iter(self.x.take(1)), None) is None
+        else:
+            is_empty = self.x.cardinality() == 0
+        if is_empty:
+            raise ValueError(NO_BATCH)
+
+    def count(self, validation_split=0.0):
+        if not isinstance(self.x, tf.data.Dataset):
+            raise ValueError(
+                f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}"
+            )
+        cardinality = int(self.x.cardinality())
+        if cardinality == tf.data.INFINITE_CARDINALITY:
+            raise ValueError(
+                f"The data set is endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
+        batch_size = tf.nest.flatten(self.x.element_spec)[0].shape[0]
+        if keras_adapter.repeats(self.x):
+            warnings.warn(
+                "The data set repeats itself, and N counts every repetition of a row: "
+                f"the KL will weigh too little. {HOW_TO_GIVE_N}",
+                stacklevel=5,
+            )
+        if cardinality >= 0 and batch_size is not None:
+            return self._announced(cardinality * batch_size)
+        logging.info("Counting the training examples in one pass over the data set.")
+        total = int(self.x.reduce(tf.constant(0, tf.int64), _add_rows))
+        if total == 0:
+            raise ValueError(NO_BATCH)
+        return self._announced(total)
+
+    def _announced(self, count):
+        logging.info(
+            "N = %d examples: the rows that one pass over the data set yields.",
+            count,
+        )
+        return count
+
+    def labels(self):
+        if self.x.cardinality() == tf.data.INFINITE_CARDINALITY:
+            return super().labels()
+        labels = self.x.map(
+            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1]
+        )
+        return labels.as_numpy_iterator()
+
+    def checked(self, checks):
+        self.refuse_empty()
+        if not isinstance(self.x, tf.data.Dataset):
+            return self
+        checked = self.x.map(
+            checks.checked_element, num_parallel_calls=tf.data.AUTOTUNE
+        )
+        return DatasetFeed(
+            checked.prefetch(tf.data.AUTOTUNE), self.y, self.sample_weight
+        )
+
+
+def _dataset_of_loader(loader) -> tf.data.Dataset:
+    """A PyTorch or Grain loader as a data set, which can be checked and counted."""
+
+    def batches():
+        for batch in loader:
+            yield _as_arrays(batch)
+
+    first = next(batches(), None)
+    if first is None:
+        raise ValueError(NO_BATCH)
+    signature = keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), first
+    )
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    if hasattr(loader, "__len__"):
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    return dataset
+
+
+def _as_arrays(batch):
+    """A batch as a tuple of NumPy arrays, which loaders like to give as a list."""
+    return keras.tree.map_structure(np.asarray, keras.tree.lists_to_tuples(batch))
+
+
+def _add_rows(total, *batch):
+    rows = tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+    return total + rows
+
+
+class PyDatasetFeed(Feed):
+    """A `keras.utils.PyDataset`."""
+
+    def __init__(self, x, y=None, sample_weight=None):
+        super().__init__(x, y, sample_weight)
+        self._first = None
+
+    @property
+    def can_be_shuffled(self):
+        return self.x.num_batches is not None
+
+    def first_batch(self):
+        # Read once: making a batch may take long.
+        if self._first is None:
+            self.refuse_empty()
+            self._first = keras.utils.unpack_x_y_sample_weight(self.x[0])
+        return self._first
+
+    def refuse_empty(self):
+        if self.x.num_batches == 0:
+            raise ValueError(NO_BATCH)
+
+    def count(self, validation_split=0.0):
+        if self.x.num_batches is None:
+            raise ValueError(
+                f"The PyDataset is endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
+        logging.info("Counting the training examples in one pass over the data set.")
+        return sum(
+            num_rows(keras.utils.unpack_x_y_sample_weight(self.x[index])[0])
+            for index in range(self.x.num_batches)
+        )
+
+    def labels(self):
+        for index in range(self.x.num_batches):
+            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1]
+
+    def checked(self, checks):
+        self.refuse_empty()
+        return PyDatasetFeed(_CheckedPyDataset(self.x, checks), self.y)
+
+
+class _CheckedPyDataset(keras.utils.PyDataset):
+    """A `PyDataset` whose batches are checked as they are read."""
+
+    def __init__(self, dataset, checks):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+        self._checks = checks
+
+    @property
+    def num_batches(self):
+        return self._dataset.num_batches
+
+    def __getitem__(self, index):
+        batch = self._dataset[index]
+        self._checks.check(*keras.utils.unpack_x_y_sample_weight(batch))
+        return batch
+
+    def on_epoch_begin(self):
+        self._dataset.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self._dataset.on_epoch_end()
+
+
+class GeneratorFeed(Feed):
+    """A Python generator of batches, which can be read once."""
+
+    def __init__(self, x, y=None, sample_weight=None):
+        first = next(x, None)
+        if first is None:
+            raise ValueError(NO_BATCH)
+        self._first = first
+        super().__init__(_generator([first], x), y, sample_weight)
+
+    def first_batch(self):
+        return keras.utils.unpack_x_y_sample_weight(self._first)
+
+    def count(self, validation_split=0.0):
+        raise ValueError(
+            "A generator cannot be counted without using it up. " + HOW_TO_GIVE_N
+        )
+
+    def checked(self, checks):
+        return _AlreadyRead(
+            _checked_batches(self.x, checks), self.y, self.sample_weight, self._first
+        )
+
+
+class _AlreadyRead(GeneratorFeed):
+    """A generator of which the first batch is known."""
+
+    def __init__(self, x, y, sample_weight, first):
+        self._first = first
+        Feed.__init__(self, x, y, sample_weight)
+
+
+def _generator(*parts):
+    # Keras knows generators by their type, which a chain has not.
+    yield from itertools.chain(*parts)
+
+
+def _checked_batches(batches, checks):
+    for batch in batches:
+        checks.check(*keras.utils.unpack_x_y_sample_weight(batch))
+        yield batch

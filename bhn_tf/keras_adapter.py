@@ -1,0 +1,221 @@
+"""What is Keras's own and has no public name: the one place that touches it.
+
+Keras has no public way to walk through the layers of a model, to see the graph of a
+functional one, to run several layers as one call, or to iterate over data as `fit`
+does. Each function here says what it reaches for; the rest of the library uses these
+functions and public names only.
+"""
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import (
+    TFEpochIterator,
+    convert_to_np_if_not_ragged,
+    potentially_ragged_concat,
+    reduce_per_replica,
+)
+
+# Keeps in its weights what training has measured, and moves it in training only.
+_MOVES_IN_TRAINING_ONLY = (
+    keras.layers.BatchNormalization,
+    keras.layers.Normalization,
+    keras.layers.SpectralNormalization,
+)
+
+
+# -- layers -------------------------------------------------------------------------
+
+
+def layers_of(network: keras.Layer) -> list[keras.Layer]:
+    """Returns a network and every layer inside, each once, depth first and in the order
+    of the network's own layers. (`Layer._flatten_layers` reverses what is nested.)"""
+    found: dict[int, keras.Layer] = {}
+
+    def visit(layer):
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            for inner in layer._layers:
+                visit(inner)
+
+    visit(network)
+    return list(found.values())
+
+
+def layers_as_keras_flattens(network: keras.Layer) -> list[keras.Layer]:
+    """Returns the layers in the order in which version 0.1 took their values."""
+    return network._flatten_layers()
+
+
+def own_losses(network: keras.Layer) -> list[tf.Tensor]:
+    """Returns what the layers have added with `add_loss` in the running call: activity
+    regularisation, without that of weights."""
+    return [loss for layer in layers_of(network) for loss in layer._get_own_losses()]
+
+
+def weight_losses(network: keras.Layer) -> list[tf.Tensor]:
+    """Returns the regularisation of the network's weights."""
+    return network._get_regularization_losses()
+
+
+@contextlib.contextmanager
+def one_call_of(network: keras.Layer) -> Iterator[None]:
+    """Runs layers as if the network had called them: a layer that is called on its own
+    forgets what it has added with `add_loss`, so that a second use would hide the
+    first."""
+    network._get_call_context()
+    try:
+        yield
+    finally:
+        network._maybe_reset_call_context()
+
+
+# -- state that moves ----------------------------------------------------------------
+
+
+def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
+    """Returns the variables that a call of the network may move: states of recurrent
+    layers and of layers of the user's own, in training also moving averages."""
+    return [
+        variable
+        for layer in layers_of(network)
+        if training or not isinstance(layer, _MOVES_IN_TRAINING_ONLY)
+        for variable in layer._non_trainable_variables
+    ]
+
+
+def seed_variables(network: keras.Layer) -> list[keras.Variable]:
+    """Returns the states of the network's seed generators (dropout, noise)."""
+    return [
+        generator.state
+        for layer in layers_of(network)
+        for generator in layer._seed_generators
+    ]
+
+
+# -- masks --------------------------------------------------------------------------
+
+
+def mask_of(tensor):
+    """Returns the mask that Keras's layers have given a tensor, or `None`."""
+    return getattr(tensor, "_keras_mask", None)
+
+
+def with_mask(tensor, mask):
+    """Gives a tensor a mask, which Keras's metrics then respect."""
+    if mask is not None:
+        tensor._keras_mask = mask
+    return tensor
+
+
+# -- the graph of a functional network -----------------------------------------------
+
+
+def is_functional(network) -> bool:
+    """Whether a model is functional, and no Sequential one."""
+    return not isinstance(network, keras.Sequential) and hasattr(network, "operations")
+
+
+def graph_of(network: keras.Model):
+    """Returns the functional graph behind a functional or Sequential model."""
+    is_sequential = isinstance(network, keras.Sequential)
+    return network._functional if is_sequential else network
+
+
+def nodes_in_order(graph) -> Iterator:
+    """Yields the calls of a graph's layers, each after those it depends on."""
+    for depth in sorted(graph._nodes_by_depth, reverse=True):
+        for node in graph._nodes_by_depth[depth]:
+            if node.operation is not None and not node.is_input:
+                yield node
+
+
+def num_uses(layer: keras.Layer) -> int:
+    """How many times a layer has been called to build graphs."""
+    return len(layer._inbound_nodes)
+
+
+def inputs_of_graph(graph, inputs) -> list:
+    """Returns the tensors of inputs as a graph takes them: matched by name, converted,
+    with a missing axis added."""
+    return graph._standardize_inputs(inputs)
+
+
+def outputs_of_graph(graph, tensors: list):
+    """Packs flat outputs into the structure that the graph returns."""
+    return keras.tree.pack_sequence_as(graph._outputs_struct, tensors)
+
+
+def run_through_graph(graph, inputs, operation_fn):
+    """Calls what `operation_fn` puts in the place of every layer of a graph."""
+    return graph._run_through_graph(inputs, operation_fn=operation_fn)
+
+
+def origin_of(tensor):
+    """Returns the operation that a symbolic tensor comes from, and the tensors that
+    went into it; `None` where it has no origin."""
+    history = getattr(tensor, "_keras_history", None)
+    if history is None:
+        return None, []
+    node = history.operation._inbound_nodes[history.node_index]
+    return history.operation, node.input_tensors
+
+
+def inputs_by_name(network: keras.Layer, inputs):
+    """Returns a dictionary of inputs in the order in which a network declares them.
+
+    Keras flattens an `OrderedDict` as it is ordered, and would take one column for
+    another.
+    """
+    declared = getattr(network, "_inputs_struct", None)
+    if not isinstance(inputs, dict):
+        return inputs
+    if not isinstance(declared, dict) or set(declared) - set(inputs):
+        # Plain dictionaries are matched by their names, sorted.
+        return dict(inputs)
+    kind = OrderedDict if isinstance(declared, OrderedDict) else dict
+    return kind((name, inputs[name]) for name in declared)
+
+
+def takes_training(operation) -> bool:
+    """Whether the `call` of a layer has the argument `training`."""
+    return getattr(operation, "_call_has_training_arg", False)
+
+
+# -- batches -------------------------------------------------------------------------
+
+
+def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
+    """Returns the iterator with which Keras's own `predict` goes through data."""
+    return TFEpochIterator(
+        x=x,
+        batch_size=batch_size,
+        steps_per_epoch=steps,
+        shuffle=False,
+        distribute_strategy=strategy,
+        steps_per_execution=1,
+    )
+
+
+def repeats(dataset: tf.data.Dataset) -> bool:
+    """Whether a data set, or one that it is made of, repeats itself."""
+    is_repeated = type(dataset).__name__.lstrip("_") == "RepeatDataset"
+    return is_repeated or any(map(repeats, dataset._inputs()))
+
+
+def joined_over_replicas(values, strategy):
+    """Joins what the replicas of a strategy have returned on the axis of rows."""
+    return reduce_per_replica(values, strategy, reduction="concat")
+
+
+def joined_over_batches(values: list):
+    """Joins batches on the axis of rows; ragged where their other axes differ."""
+    return potentially_ragged_concat(values)
+
+
+def as_array(values):
+    """Returns a NumPy array of a tensor; sparse and ragged ones stay as they are."""
+    return convert_to_np_if_not_ragged(values)

@@ -1,0 +1,261 @@
+"""Answers to predictions: what is made of the raw outputs under S draws, and how it is
+compiled, batch by batch, without keeping anything of a call.
+
+`p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
+posterior): probabilities are averaged, not logits.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+
+# Numbers in the samples of one batch; 16 MB, of which the scores make several copies.
+_MOST_SAMPLES = 2**22
+
+
+class Answers:
+    """What a model answers under draws.
+
+    Args:
+        posterior: A `draws.Posterior`.
+        likelihood: p(y|x, g), resolved for the network.
+        outputs: A `RawOutputs`.
+    """
+
+    def __init__(self, posterior, likelihood, outputs):
+        self._posterior = posterior
+        self._likelihood = likelihood
+        self._outputs = outputs
+
+    def raws(self, x, values):
+        """Returns raw outputs under every draw, at least float32.
+
+        Args:
+            x: Inputs, rows first.
+            values: Draws, those of `draws.Draws`.
+
+        Returns:
+            Raw outputs [S, B, ...] in their structure, and the outputs' masks.
+        """
+        outputs = self._outputs
+
+        def of_one(raw, _):
+            masks = [mask for mask in outputs.masks_of(raw) if mask is not None]
+            return keras.tree.map_structure(outputs.as_result, raw), masks
+
+        dtypes = (
+            keras.tree.map_structure(lambda _: outputs.dtype, outputs.spec),
+            [tf.bool] * outputs.num_masked,
+        )
+        raws, masks = self._posterior.over_draws(of_one, x, values, False, dtypes)
+        masks = outputs.unpacked_masks([mask[0] for mask in masks])
+        return _nan_where_unknown(raws, x), outputs.for_likelihood(masks)
+
+    def mean(self, x, values):
+        """The predictive mean, [B, C]."""
+        raws, _ = self.raws(x, values)
+        means = self._likelihood.mean(raws)
+        return keras.tree.map_structure(lambda t: tf.reduce_mean(t, axis=0), means)
+
+    def samples(self, x, values):
+        """The mean of y under each draw, rows first, [B, S, ...]."""
+        raws, _ = self.raws(x, values)
+        return keras.tree.map_structure(
+            lambda t: tf.experimental.numpy.moveaxis(t, 0, 1),
+            self._likelihood.mean(raws),
+        )
+
+    def uncertainty(self, x, values):
+        """The predictive mean and every score of the likelihood."""
+        return self._likelihood.summarize(*self.raws(x, values))
+
+    def interval(self, x, values, level):
+        """Bounds of a central interval of y."""
+        raws, _ = self.raws(x, values)
+        return self._likelihood.interval(raws, level)
+
+    def log_probs(self, x_and_y, values):
+        """log p(y|x, g) of each row under every draw, never clipped, [B, S]."""
+        x, y = x_and_y
+        outputs = self._outputs
+
+        def of_one(raw, _):
+            mask = outputs.for_likelihood(outputs.masks_of(raw))
+            return outputs.as_result(
+                self._likelihood.measured_log_prob(y, raw, mask=mask)
+            )
+
+        log_probs = self._posterior.over_draws(of_one, x, values, False, outputs.dtype)
+        return tf.transpose(log_probs)
+
+    def rows_at_a_time(self, batch_size, num_draws: int) -> int:
+        """Keeps the samples of a batch, [B, S, C], within bounds.
+
+        An answer does not depend on the batch size, only the memory does.
+        """
+        samples_of_row = self._outputs.largest_row() * num_draws
+        return max(min(batch_size or 32, _MOST_SAMPLES // samples_of_row), 1)
+
+
+def _nan_where_unknown(raws, x):
+    """Answers NaN to rows with inputs that are NaN or infinite.
+
+    ReLU and pooling may make a number of NaN, and a saturated tanh one of infinity: a
+    confident answer of what is not known.
+    """
+    known = [
+        tf.reduce_all(tf.math.is_finite(leaf), axis=list(range(1, len(leaf.shape))))
+        for leaf in keras.tree.flatten(x)
+        if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
+    ]
+    if not known:
+        return raws
+    is_known = tf.reduce_all(tf.stack(known), axis=0)
+    return keras.tree.map_structure(
+        lambda raw: tf.where(
+            tf.reshape(is_known, [1, -1] + [1] * (len(raw.shape) - 2)),
+            raw,
+            tf.constant(math.nan, raw.dtype),
+        ),
+        raws,
+    )
+
+
+class CompiledAnswers:
+    """Answers as compiled functions of a batch and of the draws of a call.
+
+    Nothing of a call is kept, so that any number of threads may ask, and callbacks and
+    data generators of other calls too.
+
+    Args:
+        strategy: The model's strategy; replicas answer their shares of a batch.
+        run_eagerly: Whether not to compile.
+        jit_compile: Whether to compile with XLA.
+    """
+
+    def __init__(self, strategy, run_eagerly: bool, jit_compile: bool):
+        self._strategy = strategy
+        self._run_eagerly, self._jit_compile = run_eagerly, jit_compile
+        self._functions: dict[str, Callable] = {}
+
+    def function(self, name: str, answer: Callable) -> Callable:
+        """Returns the compiled function of an answer, `(batch, values, *more)`."""
+        if name not in self._functions:
+            self._functions.setdefault(name, self._compiled(answer))
+        return self._functions[name]
+
+    def _compiled(self, answer):
+        if self._run_eagerly:
+            step = answer
+        elif self._jit_compile:
+            step = tf.function(answer, jit_compile=True, autograph=False)
+        else:
+            step = answer
+        if self._strategy.num_replicas_in_sync == 1:
+            return step if self._run_eagerly else _ForAnyRows(step)
+
+        def over_replicas(batch, *arguments):
+            results = self._strategy.run(step, args=(batch, *arguments))
+            return keras_adapter.joined_over_replicas(results, self._strategy)
+
+        if self._run_eagerly:
+            return over_replicas
+        return tf.function(over_replicas, reduce_retracing=True, autograph=False)
+
+
+class _ForAnyRows:
+    """A compiled function that is traced once for every number of rows.
+
+    Other axes, such as the length of sequences, are relaxed where they turn out to
+    differ, so that the number of traces is bounded by the number of axes.
+    """
+
+    def __init__(self, function):
+        self._function = function
+        self._lock = threading.Lock()
+        self._traced = {}
+
+    def __call__(self, batch, *arguments):
+        leaves = tf.nest.flatten((batch, arguments))
+        specs = [_with_any_rows(tf.type_spec_from_value(leaf)) for leaf in leaves]
+        # What a trace cannot be relaxed from.
+        kind = repr(
+            (
+                tf.nest.map_structure(lambda leaf: 0, (batch, arguments)),
+                [(type(spec).__name__, spec.dtype, spec.shape.rank) for spec in specs],
+            )
+        )
+        with self._lock:
+            known, traced = self._traced.get(kind, (specs, None))
+            general = [
+                spec.most_specific_common_supertype([other])
+                for spec, other in zip(known, specs, strict=True)
+            ]
+            if traced is None or general != known:
+                traced = self._trace(general, (batch, arguments))
+                self._traced[kind] = general, traced
+        return traced(*leaves)
+
+    def _trace(self, specs, structure):
+        def function(*leaves):
+            batch, arguments = tf.nest.pack_sequence_as(structure, leaves)
+            return self._function(batch, *arguments)
+
+        structure = tf.nest.map_structure(lambda _: 0, structure)
+        return tf.function(function, input_signature=specs, autograph=False)
+
+
+def _with_any_rows(spec):
+    if isinstance(spec, tf.TensorSpec) and spec.shape.rank:
+        return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
+    return spec
+
+
+def answer_batches(model, function, x, batch_size, verbose, steps, callbacks):
+    """Goes through data as Keras's `predict` does, with a function of our own.
+
+    Args:
+        model: The model, for callbacks and its strategy.
+        function: Maps a batch of inputs to a structure of tensors, rows first.
+        x, batch_size, verbose, steps, callbacks: As in Keras.
+
+    Returns:
+        Arrays of all rows, in the structure.
+    """
+    batches = keras_adapter.batches_for_prediction(
+        x, batch_size, steps, model.distribute_strategy
+    )
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = keras.callbacks.CallbackList(
+            callbacks,
+            add_progbar=verbose != 0,
+            verbose=verbose,
+            epochs=1,
+            steps=batches.num_batches,
+            model=model,
+        )
+    model.stop_predicting = False
+    callbacks.on_predict_begin()
+    answers = []
+    with batches.catch_stop_iteration():
+        for first, last, iterator in batches:
+            callbacks.on_predict_batch_begin(first)
+            outputs = function(next(iterator))
+            answers.append(outputs)
+            callbacks.on_predict_batch_end(last, {"outputs": outputs})
+            if model.stop_predicting:
+                break
+    callbacks.on_predict_end()
+    if not answers:
+        raise ValueError("The data set yields no batch to predict.")
+    return keras.tree.map_structure(
+        lambda *parts: keras_adapter.as_array(
+            keras_adapter.joined_over_batches(list(parts))
+        ),
+        *answers,
+    )

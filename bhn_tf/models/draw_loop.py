@@ -1,0 +1,67 @@
+"""The loop over draws: one network at a time, with state that moves once a step."""
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+# Of the counters of a seed generator; two draws never share one within so many calls.
+_COUNTS_PER_DRAW = 2**16
+
+
+def over_draws(function: Callable, values, moving, seeds, dtypes):
+    """Stacks what a function of one draw returns.
+
+    Draws are taken one by one, so that memory does not grow with their number. Each
+    begins with the state that the network has (recurrent layers, moving averages) and
+    leaves none behind; the state then moves once, to the mean over the draws.
+
+    Args:
+        function: Maps one draw to tensors.
+        values: Draws [S, ...].
+        moving: Variables of the network that a call may move.
+        seeds: States of seed generators; every draw has noise of its own.
+        dtypes: Dtypes of what `function` returns, in its structure.
+
+    Returns:
+        What `function` returns, each with a leading axis of S.
+    """
+    if values.shape[0] == 1:
+        return keras.tree.map_structure(lambda t: t[None], function(values[0]))
+
+    def of_one(index_and_value):
+        index, value = index_and_value
+        shifted = [(seed, _of_draw(seed, index)) for seed in seeds]
+        # What a network assigns in here stays in here.
+        with keras.StatelessScope(shifted, collect_losses=True) as scope:
+            result = function(value)
+        moved = [scope.get_current_value(variable) for variable in moving]
+        return result, [
+            tf.convert_to_tensor(variable) if new is None else new
+            for variable, new in zip(moving, moved, strict=True)
+        ]
+
+    num_draws = tf.shape(values)[0]
+    results, states = tf.map_fn(
+        of_one,
+        (tf.range(num_draws), values),
+        fn_output_signature=(dtypes, [variable.dtype for variable in moving]),
+    )
+    for variable, state in zip(moving, states, strict=True):
+        variable.assign(_mean_state(state))
+    for seed in seeds:
+        seed.assign(_of_draw(seed, 0) + tf.constant([0, 1], seed.dtype))
+    return results
+
+
+def _of_draw(seed, index):
+    shift = tf.cast(index * _COUNTS_PER_DRAW, seed.dtype)
+    return tf.convert_to_tensor(seed) + tf.stack([tf.zeros_like(shift), shift])
+
+
+def _mean_state(states):
+    """The mean over draws of a state; of counters and flags, which do not average and
+    which all draws move alike, the first."""
+    if states.dtype.is_floating:
+        return tf.reduce_mean(states, axis=0)
+    return states[0]

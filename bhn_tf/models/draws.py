@@ -1,0 +1,313 @@
+"""Posteriors over networks: how one is drawn, and what it answers.
+
+A model asks its posterior for draws and for the raw outputs of each; what a draw is
+made of, scales of a hypernet, seeds of dropout or members of an ensemble, stays here.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+from bhn_tf.arguments import asks_for_center
+from bhn_tf.layers.dropout import DRAWABLE
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.models.draw_loop import over_draws
+from bhn_tf.models.shared_prefix import network_of_draws
+from bhn_tf.random import stateless_seed
+
+
+class Draws(NamedTuple):
+    """Draws of networks.
+
+    Attributes:
+        values: What tells the networks apart, [S, ...], or [S, B, ...] with a network
+            for each row.
+        log_prob: log q of each, [S] or [S, B]; `None` where q is no density.
+    """
+
+    values: tf.Tensor
+    log_prob: tf.Tensor | None
+
+
+class Posterior:
+    """A posterior over networks.
+
+    Args:
+        networks: The networks that are trained, with outputs of one kind.
+    """
+
+    def __init__(self, networks: list[keras.Model]):
+        self.networks = networks
+
+    @property
+    def network(self) -> keras.Model:
+        """The network that tells what all of them take and return."""
+        return self.networks[0]
+
+    def draw(self, num_samples, seed) -> Draws:
+        """Returns S draws; without samples (0), the one at the centre."""
+        return Draws(tf.zeros([1, 0]), None)
+
+    def draw_for_training(self, num_samples: int, rows) -> Draws:
+        """Returns the draws of a training step.
+
+        Args:
+            num_samples: S.
+            rows: Number of rows where each is to have a draw of its own, or `None`.
+        """
+        return Draws(tf.zeros([1, 0]), None)
+
+    def over_draws(self, function, x, values, training: bool, dtypes):
+        """Stacks what `function` makes of the raw outputs of every draw.
+
+        Args:
+            function: Maps raw outputs and the network's own losses to tensors.
+            x: Inputs, rows first.
+            values: Those of `Draws`.
+            training: Whether dropout and batch normalisation are to train.
+            dtypes: Dtypes of the results, in their structure.
+
+        Returns:
+            The results, each with a leading axis of S.
+        """
+        evaluate = self._evaluation(x, training)
+        # The same for all draws, and out of their loop, where Keras does not find it.
+        weight_losses = keras_adapter.weight_losses(self.network)
+
+        def of_one(value):
+            raw, losses = evaluate(value)
+            return function(raw, losses + weight_losses)
+
+        return over_draws(
+            of_one,
+            values,
+            keras_adapter.moving_variables(self.network, training),
+            keras_adapter.seed_variables(self.network) if training else [],
+            dtypes,
+        )
+
+    def _evaluation(self, x, training) -> Callable:
+        """Maps a draw to the raw outputs for `x` and what layers add to the loss."""
+        if not training:
+            return network_of_draws(self.network, x, self._is_drawn, self.values_of)
+
+        def evaluate(value):
+            raw = self.outputs(x, value, training)
+            return raw, keras_adapter.own_losses(self.network)
+
+        return evaluate
+
+    def outputs(self, x, value, training=None):
+        """Returns the raw outputs of one network, [B, ...].
+
+        Args:
+            x: Inputs, rows first.
+            value: One of `Draws.values`.
+            training: For the layers of the network.
+        """
+        x = keras_adapter.inputs_by_name(self.network, x)
+        with generated_values(self.values_of(value)):
+            if training is None:
+                return self.network(x)
+            return self.network(x, training=training)
+
+    def values_of(self, value) -> dict:
+        """What a draw gives the layers; see `layers.generated`."""
+        return {}
+
+    def _is_drawn(self, layer) -> bool:
+        """Whether a layer differs from draw to draw."""
+        return False
+
+
+class HypernetPosterior(Posterior):
+    """Scales `g = h(ε)` of a primary network, drawn by a hypernet.
+
+    Args:
+        primary: The network, with its weights.
+        hypernet: A `hypernets.Hypernet`; it is built for this network's D.
+        noise: A `NoiseState`, the noise of training.
+
+    Attributes:
+        num_random: D; `None` before the layers are taken over.
+        layers: The layers with generated values, in the order of g.
+        variables: The variables that are generated, in the order of g.
+    """
+
+    def __init__(self, primary, hypernet, noise):
+        super().__init__([primary])
+        self.hypernet, self._noise = hypernet, noise
+        self.num_random = None
+        self.layers, self.variables, self._offsets = [], [], [0]
+
+    def take_over(self, layers) -> None:
+        """Generates the values of layers from now on, and builds the hypernet; μ
+        starts at the scales that the primary has.
+
+        Args:
+            layers: The layers of the primary, with their weights, in their order.
+
+        Raises:
+            ValueError: If the hypernet was built for another number of values.
+        """
+        self.layers = [layer for layer in layers if isinstance(layer, RandomLayer)]
+        for layer in self.layers:
+            layer.hand_over()
+            self.variables += layer.generated_weights
+        sizes = [int(np.prod(variable.shape)) for variable in self.variables]
+        self._offsets = [0, *np.cumsum(sizes, dtype=int).tolist()]
+        self.num_random = self._offsets[-1]
+        if not self.num_random:
+            return
+        is_new = not self.hypernet.built
+        if is_new:
+            self.hypernet.build((None, self.num_random))
+        elif self.hypernet.event_size != self.num_random:
+            raise ValueError(
+                f"The given hypernet generates {self.hypernet.event_size} values, and "
+                f"the network has {self.num_random}. Give a new instance."
+            )
+        if is_new and self.hypernet.initial_mean is None:
+            values = [keras.ops.convert_to_numpy(v).ravel() for v in self.variables]
+            self.hypernet.affine.mean.assign(np.concatenate(values))
+
+    def draw(self, num_samples, seed):
+        if not self.num_random:
+            return Draws(tf.zeros([1, 0]), tf.zeros([1]))
+        if asks_for_center(num_samples):
+            noise = tf.zeros([1, self.num_random])
+            return Draws(*self.hypernet.transform(noise))
+        return Draws(*self.hypernet.sample_and_log_prob(num_samples, seed))
+
+    def draw_for_training(self, num_samples, rows):
+        if not self.num_random:
+            return Draws(tf.zeros([1, 0]), tf.zeros([1]))
+        if rows is not None:
+            self.require_scales_per_row()
+        values, log_prob = self.hypernet.sample_and_log_prob(
+            num_samples * (1 if rows is None else rows), self._noise.next_seed()
+        )
+        if rows is not None:
+            values = tf.reshape(values, [num_samples, rows, self.num_random])
+            log_prob = tf.reshape(log_prob, [num_samples, rows])
+        return Draws(values, log_prob)
+
+    def draw_one(self) -> tf.Tensor:
+        """Returns one g of the training noise, [D]."""
+        return self.draw_for_training(1, None).values[0]
+
+    def values_of(self, value):
+        """Cuts g [D] or [B, D] into the values of the generated variables."""
+        if not self.num_random:
+            return {}
+        leading = [-1] if value.shape.rank == 2 else []
+        return {
+            id(variable): tf.reshape(
+                value[..., start:stop], leading + list(variable.shape)
+            )
+            for variable, start, stop in zip(
+                self.variables, self._offsets[:-1], self._offsets[1:], strict=True
+            )
+        }
+
+    def require_scales_per_row(self) -> None:
+        """Raises `ValueError` where rows cannot have draws of their own."""
+        for layer in self.layers:
+            if not layer.supports_scales_per_row:
+                raise ValueError(
+                    "`scales` of shape [B, D] would need a kernel for each row in "
+                    f"layer {layer.name!r}, which generates its kernel. Use one draw "
+                    "for all rows, or `random='scale'`."
+                )
+
+    def slice_of(self, variable) -> slice | None:
+        """Where the values of a variable are in g; `None` if it is not generated."""
+        for index, generated in enumerate(self.variables):
+            if generated is variable:
+                return slice(self._offsets[index], self._offsets[index + 1])
+        return None
+
+    def _is_drawn(self, layer):
+        return any(layer is drawn and drawn.num_random for drawn in self.layers)
+
+
+class DropoutPosterior(Posterior):
+    """Masks of dropout layers: a draw is one seed for all of them.
+
+    Args:
+        network: A network with layers of `layers.dropout`.
+    """
+
+    def __init__(self, network):
+        super().__init__([network])
+
+    @property
+    def dropout_layers(self) -> list:
+        """The layers whose masks are drawn."""
+        layers = keras_adapter.layers_of(self.network)
+        return [layer for layer in layers if self._is_drawn(layer)]
+
+    def draw(self, num_samples, seed):
+        if asks_for_center(num_samples):
+            # A negative seed stands for no noise.
+            return Draws(tf.constant([[-1, -1]], tf.int32), None)
+        seeds = tf.random.stateless_uniform(
+            [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32
+        )
+        return Draws(seeds, None)
+
+    def outputs(self, x, value, training=None):
+        # In training Keras's own dropout draws a mask for every row.
+        if training:
+            return self.network(
+                keras_adapter.inputs_by_name(self.network, x), training=True
+            )
+        return super().outputs(x, value, training)
+
+    def values_of(self, value):
+        return {
+            id(layer): tf.where(value < 0, -1, _folded_seed(value, index))
+            for index, layer in enumerate(self.dropout_layers)
+        }
+
+    def _is_drawn(self, layer):
+        return isinstance(layer, tuple(DRAWABLE.values()))
+
+
+def _folded_seed(seed, index):
+    """A seed of its own for each layer; never negative, which stands for no noise."""
+    folded = tf.random.experimental.stateless_fold_in(seed, index)
+    return tf.bitwise.bitwise_and(folded, tf.int32.max)
+
+
+class MemberPosterior(Posterior):
+    """Networks trained side by side; the members are the draws."""
+
+    def over_draws(self, function, x, values, training, dtypes):
+        results = [
+            function(*self._of_member(member, x, training)) for member in self.networks
+        ]
+        return keras.tree.map_structure(lambda *each: tf.stack(each), *results)
+
+    def _of_member(self, member, x, training):
+        x = keras_adapter.inputs_by_name(member, x)
+        outputs = member(x) if training is None else member(x, training=training)
+        return outputs, member.losses
+
+    def outputs_of_one(self, x, seed, training=None):
+        """Returns the raw outputs of the member that a seed draws."""
+        index = tf.random.stateless_uniform(
+            [], stateless_seed(seed), maxval=len(self.networks), dtype=tf.int32
+        )
+        return tf.switch_case(
+            index,
+            [
+                lambda member=member: self._of_member(member, x, training)[0]
+                for member in self.networks
+            ],
+        )

@@ -1,0 +1,67 @@
+"""Scales from outside: given for a call, or put into a network for good."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.networks.copying import (
+    carry_state,
+    copy_network,
+    fresh_layer,
+    is_graph,
+    pairs,
+)
+
+
+def checked_scales(scales, x, posterior) -> tf.Tensor:
+    """Returns scales for all rows, [D], or for each, [B, D], as a tensor.
+
+    Raises:
+        ValueError: If they do not fit the network or the rows.
+    """
+    scales = tf.cast(scales, tf.float32)
+    rows = keras.tree.flatten(x)[0].shape[0]
+    if not posterior.num_random:
+        raise ValueError(
+            "`scales` were given to a network that takes none: nothing in it is random "
+            "(D = 0). Leave them out."
+        )
+    if scales.shape.rank not in (1, 2) or scales.shape[-1] != posterior.num_random:
+        raise ValueError(
+            f"Expected `scales` of shape [{posterior.num_random}] for all rows or "
+            f"[{rows}, {posterior.num_random}] with a draw for each, got "
+            f"{scales.shape}."
+        )
+    if scales.shape.rank == 1:
+        return scales
+    posterior.require_scales_per_row()
+    if None not in (rows, scales.shape[0]) and rows != scales.shape[0]:
+        raise ValueError(
+            f"`scales` has {scales.shape[0]} draws, and `x` has {rows} rows: "
+            f"give one for each row, or one for all of shape [{posterior.num_random}]."
+        )
+    return scales
+
+
+def network_with_scales(posterior, scales: np.ndarray) -> keras.Model:
+    """Returns a deterministic copy of the network with g [D] in its weights."""
+    network = posterior.network
+    values = posterior.values_of(tf.constant(scales))
+
+    def carry_draw(layer, copied):
+        carry_state(layer, copied)
+        for old, new in pairs(layer, copied):
+            for variable, target in zip(
+                getattr(old, "generated_weights", ()),
+                getattr(new, "generated_weights", ()),
+                strict=True,
+            ):
+                target.assign(values[id(variable)])
+
+    if is_graph(network):
+        return copy_network(network, fresh_layer, carry_draw)[network]
+    copied = fresh_layer(network)
+    if not copied.built:
+        copied.build_from_config(network.get_build_config())
+    carry_draw(network, copied)
+    return copied
