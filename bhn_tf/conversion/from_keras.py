@@ -68,8 +68,7 @@ def from_keras(
 
     Example:
     ```python
-    first = network.layers[0]
-    model = bhn_tf.from_keras(network, skip=first, num_examples=60_000)
+    model = bhn_tf.from_keras(network, num_examples=60_000)
     print(model.conversion_report)
     model.compile("adam")
     model.fit(x, y, epochs=3)

@@ -38,7 +38,7 @@ class ConversionReport:
     ```python
     model = bhn_tf.from_keras(network)
     print(model.conversion_report)
-    [row.path for row in model.conversion_report if row.num_random]
+    names = [row.path for row in model.conversion_report if row.num_random]
     ```
     """
 
