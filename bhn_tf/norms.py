@@ -33,6 +33,8 @@ def inverse_norm(vectors, axes) -> tf.Tensor:
 
     Example:
     ```python
+    from bhn_tf.norms import inverse_norm
+
     inverse_norm(tf.constant([[3.0, 0.0], [4.0, 0.0]]), axes=[0])  # [0.2, 1.0]
     ```
     """

@@ -1,6 +1,7 @@
 """From a Keras model to a Bayesian hypernetwork around a copy of it."""
 
 import keras
+from absl import logging
 
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
@@ -42,14 +43,15 @@ def from_keras(
         model: A Sequential or functional Keras model, built.
         hypernet: "realnvp", "iaf", "mean_field", or an instance from
             `bhn_tf.hypernets`. `None` chooses by the number of generated values and
-            says what it chose.
+            logs what it chose (`absl.logging`, level info).
         random: What is generated for each converted layer: "scale",
             "scale_and_bias", "kernel" or "kernel_and_bias". Whole kernels are
             generated also before a batch normalisation.
-        only: The layers to make random: names, paths such as "outer/inner", layers,
-            classes, functions of a layer that return a bool, or one of these. The
-            name of a nested model stands for all layers in it. A batch normalisation
-            that is named itself has its γ generated wherever it stands.
+        only: The layers to make random: names, paths such as "outer/inner", layers
+            themselves, classes, functions of a layer that return a bool, or one of
+            these. A nested model, or its name, stands for all layers in it; a name
+            for every layer that has it. A batch normalisation that is named itself
+            has its γ generated wherever it stands.
         skip: Layers not to make random, in the same way.
         freeze: Layers whose weights are not trained any more, in the same way; what
             is generated for them still is.
@@ -61,12 +63,12 @@ def from_keras(
 
     Raises:
         ValueError: If the model's layers are not known to Keras or have no weights
-            yet, a name is that of no layer, or nothing would be random.
+            yet, a name or layer is none of the model's, or nothing would be random.
         TypeError: If `model` is no Keras model.
 
     Example:
     ```python
-    model = bhn_tf.from_keras(trained, skip="embedding", num_examples=60_000)
+    model = bhn_tf.from_keras(network, num_examples=60_000)
     print(model.conversion_report)
     model.compile("adam")
     model.fit(x, y, epochs=3)
@@ -170,9 +172,13 @@ def _chosen_hypernet(num_random, num_weights):
     size = int(flow.num_layers * flow.hidden_units[0] * 1.5 * num_random)
     is_flow = size <= max(num_weights, _ALWAYS_AFFORDABLE)
     chosen = flow if is_flow else MeanField()
-    print(
-        f"Chose the hypernet {type(chosen).__name__} for D = {num_random:,} generated "
-        f"values: a RealNVP {'has' if is_flow else 'would have'} about {size:,} "
-        f"weights, the network {num_weights:,}. Another one can be given as `hypernet`."
+    logging.info(
+        "Chose the hypernet %s for D = %s generated values: a RealNVP %s about %s "
+        "weights, the network %s. Another one can be given as `hypernet`.",
+        type(chosen).__name__,
+        f"{num_random:,}",
+        "has" if is_flow else "would have",
+        f"{size:,}",
+        f"{num_weights:,}",
     )
     return chosen

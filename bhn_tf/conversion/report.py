@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import keras
 
+from bhn_tf.tables import text_table
+
 
 class ReportRow(NamedTuple):
     """What became of one layer.
@@ -36,7 +38,7 @@ class ConversionReport:
     ```python
     model = bhn_tf.from_keras(network)
     print(model.conversion_report)
-    [row.path for row in model.conversion_report if row.num_random]
+    names = [row.path for row in model.conversion_report if row.num_random]
     ```
     """
 
@@ -68,12 +70,7 @@ class ConversionReport:
                 (row.path, row.layer, generated, f"{row.num_random:,}", row.reason)
             )
         table.append(("", "", "", f"{self.num_random:,}", "in all"))
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        return "\n".join(
-            f"{path:{widths[0]}}  {kind:{widths[1]}}  {generated:{widths[2]}}  "
-            f"{number:>{widths[3]}}  {reason}".rstrip()
-            for path, kind, generated, number, reason in table
-        )
+        return text_table(table, numbers=[3])
 
     def get_config(self):
         return {"rows": [list(row) for row in self.rows]}

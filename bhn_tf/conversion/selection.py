@@ -1,4 +1,4 @@
-"""Layers named by an argument: by name, path, class or a function."""
+"""Layers named by an argument: by name, path, class, function, or themselves."""
 
 import inspect
 
@@ -34,33 +34,36 @@ class LayerSelection:
 
     Args:
         argument: Name of the argument, for messages.
-        entries: Names or paths (of a model for all layers in it), layers, classes,
-            functions of a layer; or one of these.
+        entries: Names or paths (of a model for all layers in it), layers or models
+            themselves, classes, functions of a layer; or one of these.
         paths: The network's layers, from `paths_of_layers`.
 
     Raises:
-        ValueError: If a name is that of no layer.
+        ValueError: If a name is that of no layer, or a layer is not the network's.
         TypeError: If an entry is none of the above.
     """
 
     def __init__(self, argument: str, entries, paths: dict):
         if isinstance(entries, str) or callable(entries):
             entries = [entries]
-        entries = [
-            entry.name if isinstance(entry, keras.layers.Layer) else entry
-            for entry in entries
-        ]
         self._paths = paths
-        self._names = [entry for entry in entries if isinstance(entry, str)]
-        others = [entry for entry in entries if not isinstance(entry, str)]
-        self._classes = tuple(entry for entry in others if inspect.isclass(entry))
-        self._functions = [entry for entry in others if not inspect.isclass(entry)]
-        for entry in self._functions:
-            if not callable(entry):
+        self._names, self._objects, classes, self._functions = [], [], [], []
+        for entry in entries:
+            if isinstance(entry, str):
+                self._names.append(entry)
+            elif isinstance(entry, keras.layers.Layer):
+                self._objects.append(entry)
+            elif inspect.isclass(entry):
+                classes.append(entry)
+            elif callable(entry):
+                self._functions.append(entry)
+            else:
                 raise TypeError(
-                    f"Expected `{argument}` to hold names of layers, classes or "
-                    f"functions of a layer, got {entry!r}."
+                    f"Expected `{argument}` to hold names of layers, layers, classes "
+                    f"or functions of a layer, got {entry!r}."
                 )
+        self._classes = tuple(classes)
+        self._covered = {layer for entry in self._objects for layer in _inside(entry)}
         everywhere = [path for found in paths.values() for path in found]
         for name in self._names:
             if not any(_covers(name, path) for path in everywhere):
@@ -68,14 +71,21 @@ class LayerSelection:
                     f"`{argument}` names {name!r}, and the network has no such layer. "
                     f"Its layers are: {', '.join(everywhere)}."
                 )
+        for entry in self._objects:
+            if not paths.keys() >= set(_inside(entry)):
+                raise ValueError(
+                    f"`{argument}` holds a layer {entry.name!r} that is not in the "
+                    "network. Take it from the model that is converted: "
+                    "`model.get_layer(name)`."
+                )
 
     def picks(self, layer) -> bool:
         """Whether the layer itself is named."""
-        return self._is_named(layer, _picks)
+        return layer in self._objects or self._is_named(layer, _picks)
 
     def covers(self, layer) -> bool:
         """Whether the layer, or a model that it is in, is named."""
-        return self._is_named(layer, _covers)
+        return layer in self._covered or self._is_named(layer, _covers)
 
     def _is_named(self, layer, matches):
         return (
@@ -87,6 +97,11 @@ class LayerSelection:
                 for path in self._paths[layer]
             )
         )
+
+
+def _inside(entry):
+    """The layers of a model, or a layer itself."""
+    return list(paths_of_layers(entry)) if is_graph(entry) else [entry]
 
 
 def _picks(name, path):

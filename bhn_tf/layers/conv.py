@@ -9,7 +9,17 @@ class _WeightNormConv(WeightNorm):
     SCALES_KERNEL = True
 
     def _product(self, inputs, kernel):
-        return self.convolution_op(inputs, kernel)
+        if max(self.kernel_size) > 1:
+            return self.convolution_op(inputs, kernel)
+        # A strided 1 x 1 convolution sees every so many positions only. These are
+        # picked first: oneDNN's gradient of the strided one writes beyond its memory
+        # where channels are few (oneDNN issue 6035).
+        steps = tuple(slice(None, None, stride) for stride in self.strides)
+        is_first = self.data_format == "channels_first"
+        inputs = inputs[(slice(None), *[slice(None)] * is_first, *steps)]
+        return keras.ops.conv(
+            inputs, kernel, padding="valid", data_format=self.data_format
+        )
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -31,7 +41,7 @@ class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
     """
 
     def _product(self, inputs, kernel):
-        if self.padding != "causal":
+        if self.padding != "causal" or self.kernel_size == (1,):
             return super()._product(inputs, kernel)
         # As in Keras, whose `convolution_op` knows no causal padding.
         return keras.ops.conv(

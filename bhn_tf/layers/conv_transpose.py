@@ -14,6 +14,8 @@ class _WeightNormConvTranspose(WeightNorm):
         return [axis for axis in range(rank) if axis != rank - 2]
 
     def _product(self, inputs, kernel):
+        if max(self.kernel_size) == 1 < max(self.strides):
+            return self._spread(inputs, kernel)
         return keras.ops.conv_transpose(
             inputs,
             kernel,
@@ -23,6 +25,30 @@ class _WeightNormConvTranspose(WeightNorm):
             dilation_rate=self.dilation_rate,
             data_format=self.data_format,
         )
+
+    def _spread(self, inputs, kernel):
+        """The product by a kernel of 1 x 1: outputs with zeros between them.
+
+        Zeros in the kernel write these, since oneDNN's gradient of a strided 1 x 1
+        convolution writes beyond its memory (oneDNN issue 6035).
+        """
+        zeros = [(0, stride - 1) for stride in self.strides]
+        outputs = keras.ops.conv_transpose(
+            inputs,
+            keras.ops.pad(kernel, [*zeros, (0, 0), (0, 0)]),
+            strides=list(self.strides),
+            padding="valid",
+            data_format=self.data_format,
+        )
+        if self.output_padding is None:
+            return outputs
+        # Of the last zeros, as many as the padding asks for.
+        kept = tuple(
+            slice(None, padding + 1 - stride or None)
+            for padding, stride in zip(self.output_padding, self.strides, strict=True)
+        )
+        is_first = self.data_format == "channels_first"
+        return outputs[(slice(None), *[slice(None)] * is_first, *kept)]
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

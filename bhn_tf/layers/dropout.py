@@ -58,6 +58,12 @@ class MonteCarloDropout(_GivenMask, keras.layers.Dropout):
 
     Args:
         As `keras.layers.Dropout`.
+
+    Example:
+    ```python
+    layer = bhn_tf.layers.MonteCarloDropout(0.5)
+    layer(np.ones((2, 4)), training=True)  # [2, 4], about half of them zero
+    ```
     """
 
 

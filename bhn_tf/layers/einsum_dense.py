@@ -1,5 +1,8 @@
 """Dense layers with an equation."""
 
+import re
+import string
+
 import keras
 import tensorflow as tf
 
@@ -39,7 +42,32 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         return [axis for axis, label in enumerate(kernel) if label not in outputs]
 
     def _product(self, inputs, kernel):
-        return keras.ops.einsum(self.equation, inputs, kernel)
+        # With dots `tf.einsum` multiplies a stack of matrices by one, which oneDNN
+        # gets wrong in half precision on CPUs with AMX or AVX512-FP16; of stacks of
+        # rank 4, `tf.matmul` reads beyond the kernel (TensorFlow issue 117700). A
+        # single product of two matrices is right everywhere, and fast.
+        of_inputs, of_kernel, of_outputs = self._letters(len(inputs.shape))
+        summed = [label for label in of_kernel if label in of_inputs]
+        products = [label for label in of_inputs + of_kernel if label not in summed]
+        if sorted(products) != sorted(of_outputs):
+            # A kernel for each position, or a sum over positions.
+            equation = f"{of_inputs},{of_kernel}->{of_outputs}"
+            return keras.ops.einsum(equation, inputs, kernel)
+        axes = [
+            [labels.index(label) for label in summed]
+            for labels in (of_inputs, of_kernel)
+        ]
+        outputs = keras.ops.tensordot(inputs, kernel, axes)
+        return keras.ops.transpose(outputs, [products.index(i) for i in of_outputs])
+
+    def _letters(self, rank):
+        """Labels of inputs of that rank, the kernel and outputs, with letters for
+        the dots."""
+        equation = self.equation.replace(" ", "")
+        inputs, kernel, outputs = re.split(",|->", equation)
+        unused = [letter for letter in string.ascii_letters if letter not in equation]
+        dots = "".join(unused[: rank - len(inputs.replace("...", ""))])
+        return inputs.replace("...", dots), kernel, outputs.replace("...", dots)
 
     def _axes_of_scales(self, rank):
         kernel, outputs, dots_first = self._labels()

@@ -35,8 +35,12 @@ def generated_values(values: Mapping[int, tf.Tensor]) -> Iterator[None]:
 
     Example:
     ```python
-    with generated_values({id(layer.scale): scales}):
-        outputs = layer(inputs)
+    from bhn_tf.layers.generated import generated_values
+
+    layer = bhn_tf.layers.WeightNormDense(3)
+    layer.build((None, 4))
+    with generated_values({id(layer.scale): tf.constant([1.0, 2.0, 3.0])}):
+        outputs = layer(np.ones((5, 4)))  # [5, 3]
     ```
     """
     _stack().append(values)

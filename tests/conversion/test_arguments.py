@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import bhn_tf
+from bhn_tf.conversion.selection import paths_of_layers
 from tests import networks
 from tests.conversion import keras_networks
 
@@ -71,6 +72,67 @@ def test_only_and_skip_with_layers():
     assert random_paths(convert(network, only=[hidden])) == {"hidden"}
     model = convert(network, only=[hidden, logits], skip=logits)
     assert random_paths(model) == {"hidden"}
+
+
+NAMESAKES = {"conv", "left/conv", "left/logits", "right/conv", "right/logits"}
+
+
+def namesakes():
+    """Layers of the same names in two nested models, and around them."""
+
+    def branch(name):
+        stack = [layers.Dense(4, name="conv"), layers.Dense(3, name="logits")]
+        return keras.Sequential([keras.Input((5,)), *stack], name=name)
+
+    inputs = keras.Input((4,))
+    x = layers.Dense(5, activation="relu", name="conv")(inputs)
+    both = layers.Add()([branch("left")(x), branch("right")(x)])
+    return keras.Model(inputs, layers.Softmax()(both))
+
+
+OBJECTS = {
+    "outer": (lambda n: n.get_layer("conv"), {"conv"}),
+    "inner": (lambda n: n.get_layer("left").get_layer("conv"), {"left/conv"}),
+    "model": (lambda n: [n.get_layer("right")], {"right/conv", "right/logits"}),
+    "model and layer": (
+        lambda n: [n.get_layer("right"), n.get_layer("conv")],
+        {"conv", "right/conv", "right/logits"},
+    ),
+    "layer and name": (
+        lambda n: [n.get_layer("conv"), "left/logits"],
+        {"conv", "left/logits"},
+    ),
+    "all": (lambda n: n, NAMESAKES),
+}
+
+
+@pytest.mark.parametrize("chosen, expected", OBJECTS.values(), ids=OBJECTS)
+def test_a_layer_stands_for_itself_and_not_for_its_namesakes(chosen, expected):
+    network = namesakes()
+    assert random_paths(convert(network, only=chosen(network))) == expected
+    if expected != NAMESAKES:
+        model = convert(network, skip=chosen(network))
+        assert random_paths(model) == NAMESAKES - expected
+    model = convert(network, freeze=chosen(network))
+    frozen = {
+        path
+        for layer, (path,) in paths_of_layers(model.primary).items()
+        if path in NAMESAKES and not layer.trainable
+    }
+    assert frozen == expected
+
+
+def test_a_name_stands_for_every_layer_that_has_it():
+    model = convert(namesakes(), only="conv")
+    assert random_paths(model) == {"conv", "left/conv", "right/conv"}
+
+
+@pytest.mark.parametrize("argument", ["only", "skip", "freeze"])
+@pytest.mark.parametrize("name", ["conv", "left"])
+def test_a_layer_of_another_network_is_refused(argument, name):
+    other = namesakes().get_layer(name)
+    with pytest.raises(ValueError, match=f"`{argument}` holds a layer '{name}'"):
+        convert(namesakes(), **{argument: ["logits", other]})
 
 
 @pytest.mark.parametrize(
@@ -183,22 +245,23 @@ def wide(units):
     )
 
 
-def test_hypernet_is_chosen_by_the_number_of_generated_values(capsys):
+def test_hypernet_is_chosen_by_the_number_of_generated_values(caplog):
+    caplog.set_level("INFO", logger="absl")
     model = bhn_tf.from_keras(wide(10))
     assert type(model.hypernet) is bhn_tf.hypernets.RealNVP
-    said = capsys.readouterr().out
-    assert "RealNVP" in said and "D = 13" in said and said.count("\n") == 1
+    (said,) = caplog.messages
+    assert "RealNVP" in said and "D = 13 " in said
     # The estimate that the choice rests on.
     weights = sum(np.prod(v.shape) for v in model.hypernet.trainable_variables)
     assert weights == pytest.approx(2_400 * 13, rel=0.25)
 
     model = bhn_tf.from_keras(wide(3_000))
     assert type(model.hypernet) is bhn_tf.hypernets.MeanField
-    said = capsys.readouterr().out
+    _, said = caplog.messages
     assert "MeanField" in said and "D = 3,003" in said and "7,207,200" in said
 
     bhn_tf.from_keras(wide(10), "mean_field")
-    assert capsys.readouterr().out == ""
+    assert len(caplog.messages) == 2
 
 
 def test_arguments_of_the_model():

@@ -76,6 +76,28 @@ def check_config(layer_class, arguments, input_shape):
     np.testing.assert_array_equal(clone(inputs), layer(inputs))
 
 
+def check_gradient_of_points(layer_class, input_shape, **options):
+    """Strides of 2 and a kernel of 1: its gradient is a sum over every other point.
+
+    Transposed, every point is an output, and those between them have no kernel.
+    """
+    inputs = inputs_of((9, *input_shape[1:]))
+    arguments = {"filters": 3, "kernel_size": 1, "strides": 2, "use_bias": False}
+    layer = built(layer_class, {**arguments, **options, "random": "kernel"}, inputs)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(layer(inputs)))
+    gradient = np.squeeze(tape.gradient(loss, layer.direction.value))
+    matrix = np.squeeze(layer.direction.numpy()).astype("float64")
+    is_transposed = "Transpose" in layer_class.__name__
+    if is_transposed:
+        matrix, gradient = matrix.T, gradient.T
+    else:
+        steps = [slice(None, None, 2)] * (inputs.ndim - 2)
+        inputs = inputs[(slice(None), *steps)]
+    points = inputs.reshape(-1, inputs.shape[-1]).astype("float64")
+    _assert_close(gradient, 2 * points.T @ (points @ matrix), 1e-5)
+
+
 def seeded(layer_class, arguments):
     """Adds initialisers with seeds: a layer and its twin then draw the same weights."""
     if not issubclass(layer_class, WeightNorm):

@@ -5,7 +5,11 @@ from bhn_tf.layers import (
     WeightNormConv2DTranspose,
     WeightNormConv3DTranspose,
 )
-from tests.layers.layer_check import check_equals_keras, check_layer
+from tests.layers.layer_check import (
+    check_equals_keras,
+    check_gradient_of_points,
+    check_layer,
+)
 
 LAYERS = {
     "1d": (WeightNormConv1DTranspose, (3, 5, 2)),
@@ -18,6 +22,19 @@ OPTIONS = {
     "output_padding": {"strides": 2, "output_padding": 1, "padding": "same"},
     "dilation": {"dilation_rate": 2},
     "one_filter": {"filters": 1, "kernel_size": 1},
+    "strided_points": {"kernel_size": 1, "strides": 3},
+    "strided_points_same": {"kernel_size": 1, "strides": 2, "padding": "same"},
+    "strided_points_output_padding": {
+        "kernel_size": 1,
+        "strides": 3,
+        "output_padding": 1,
+    },
+    "strided_points_most_output_padding": {
+        "kernel_size": 1,
+        "strides": 2,
+        "output_padding": 1,
+        "padding": "same",
+    },
 }
 # The kernel is [..., outputs, inputs].
 OUTPUT_AXES = (-2,)
@@ -38,3 +55,9 @@ def test_layer(layer_class, input_shape, options):
 def test_options(layer_class, input_shape, options):
     arguments = {"filters": 3, "kernel_size": 2, **options}
     check_equals_keras(layer_class, arguments, input_shape, OUTPUT_AXES)
+
+
+@every_layer
+def test_gradients_of_strided_points(layer_class, input_shape):
+    """Few channels, for which stock Keras writes beyond its memory in this gradient."""
+    check_gradient_of_points(layer_class, input_shape)

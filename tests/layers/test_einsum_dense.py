@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bhn_tf.layers import WeightNormEinsumDense
 from tests.layers.layer_check import check_equals_keras, check_layer
@@ -10,9 +12,13 @@ EQUATIONS = {
     "heads": ("abc,cde->abde", (None, 2, 3), (4, 2, 5), (1, 2)),
     "from_heads": ("abcd,cde->abe", (None, 3), (4, 2, 3, 5), (2,)),
     "dots_before": ("...x,xy->...y", 3, (4, 2, 5), (1,)),
+    "dots_before_many": ("...x,xy->...y", 3, (4, 1, 2, 5), (1,)),
+    "dots_for_nothing": ("...x,xy->...y", 3, (4, 5), (1,)),
     "dots_after": ("ab...,bc->ac...", 3, (4, 5, 2), (1,)),
     "outputs_in_another_order": ("abc,cde->aebd", (3, None, 2), (4, 2, 5), (1, 2)),
     "kernel_in_another_order": ("abc,edc->abde", (None, 2, 3), (4, 2, 5), (0, 1)),
+    "dots_after_many": ("ab...,bc->ac...", 3, (4, 5, 1, 2), (1,)),
+    "positions_summed": ("abc,cd->ad", 3, (4, 2, 5), (1,)),
     "one_position_one_kernel": ("abc,bcd->abd", (2, 3), (4, 2, 5), (0, 2)),
 }
 every_equation = pytest.mark.parametrize(
@@ -62,3 +68,28 @@ def test_layer(name):
         "bias_axes": bias_axes(equation),
     }
     check_layer(WeightNormEinsumDense, arguments, input_shape, output_axes)
+
+
+@every_equation
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision(equation, output_shape, input_shape, output_axes, dtype):
+    """Compared with NumPy: on some CPUs stock `EinsumDense` is itself wrong here."""
+    random = np.random.default_rng(0)
+    layer = WeightNormEinsumDense(equation, output_shape, dtype=f"mixed_{dtype}")
+    layer.build(input_shape)
+    for num_rows in (1, 4, 9):
+        x = random.normal(size=(num_rows, *input_shape[1:])).astype("float32")
+        with tf.GradientTape() as tape:
+            outputs = layer(x)
+            loss = tf.reduce_sum(tf.cast(outputs, "float32"))
+        by_scale = tape.gradient(loss, layer.scale.value)
+        expected = np.einsum(equation, x, layer.kernel.numpy())
+        assert outputs.dtype == dtype and outputs.shape == expected.shape
+        tolerance = (1e-2 if dtype == "float16" else 5e-2) * np.abs(expected).max()
+        np.testing.assert_allclose(
+            tf.cast(outputs, "float32"), expected, rtol=0, atol=tolerance
+        )
+        # The loss is linear in the scales.
+        total = np.sum(by_scale * layer.scale)
+        rounding = tolerance * np.sqrt(expected.size)
+        np.testing.assert_allclose(total, np.sum(expected), rtol=0, atol=rounding)

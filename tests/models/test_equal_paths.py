@@ -28,7 +28,6 @@ def written_out(model, scales):
         start += layer.units
         return [g * v / np.linalg.norm(v, axis=0), layer.bias.numpy()]
 
-    first, last = random_layers(model.primary)
     hidden = keras.layers.Dense(5, activation="relu")
     logits = keras.layers.Dense(networks.NUM_CLASSES)
     before = [
@@ -42,8 +41,10 @@ def written_out(model, scales):
         + [hidden] * (2 if before else 1)
         + [logits]
     )
-    hidden.set_weights(kernel_of(first))
-    logits.set_weights(kernel_of(last))
+    # The values come in the order in which the network has its layers.
+    random = random_layers(model.primary)
+    hidden.set_weights(kernel_of(random[hidden.units]))
+    logits.set_weights(kernel_of(random[logits.units]))
     for layer in before:
         (plain,) = [
             own
@@ -55,26 +56,25 @@ def written_out(model, scales):
 
 
 def random_layers(network):
-    found = [
-        layer
+    """The layers that have a share of D, by their number of units."""
+    return {
+        layer.units: layer
         for layer in network._flatten_layers()
         if isinstance(layer, WeightNormDense)
-    ]
-    return sorted(found, key=lambda layer: layer.units, reverse=True)
+    }
 
 
 def test_values_are_counted_once(model):
     assert model.num_random == 8
-    assert [layer.num_random for layer in random_layers(model.primary)] == [5, 3]
+    layers = random_layers(model.primary)
+    assert {units: layer.num_random for units, layer in layers.items()} == {5: 5, 3: 3}
     trained = {variable.path for variable in model.trainable_variables}
-    for layer in random_layers(model.primary):
+    for layer in layers.values():
         assert layer.kernel.path in trained and layer.scale.path not in trained
 
 
 def test_one_draw_by_every_way(model):
     x, _ = networks.data(NUM_ROWS)
-    # The layers come in the order in which the network has them.
-    assert [layer.units for layer in random_layers(model.primary)] == [5, 3]
     scales = model.sample_scales(1, seed=7)[0]
     expected = model(x, scales=scales)
     answers = {
