@@ -9,6 +9,7 @@ import dataclasses
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.networks.copying import is_graph
 
 # A positive factor of one channel leaves these layers as it came in.
@@ -69,7 +70,7 @@ class ScaleTrails:
             for layer in graph.layers:
                 trails = [self._visit(layer)(*trails)]
             return trails[0]
-        return graph._run_through_graph(trails, operation_fn=self._visit)
+        return keras_adapter.run_through_graph(graph, trails, self._visit)
 
     def _visit(self, operation):
         def call(*args, **kwargs):
