@@ -34,8 +34,9 @@ class ActiveLearner:
         make_model: Returns a compiled model: a `BayesianHypernet`, one of
             `bhn_tf.baselines`, or any with their `predict*` calls. Where it has
             `num_examples`, that is set to the number of labels.
-        pool_x: Inputs: an array [rows, ...], a dictionary or list of such arrays, or a
-            finite `tf.data.Dataset` of batches of inputs in a fixed order.
+        pool_x: Inputs: an array [rows, ...], a frame (pandas, polars) of numbers, a
+            dictionary or list of such, or a finite `tf.data.Dataset` of batches of
+            inputs in a fixed order.
         label_fn: Called with ids [n]; returns their labels, an array [n, ...].
         initial_ids: Rows that are labelled first.
         acquisition: "bald", "max_entropy", "variation_ratio", "mean_std", any other
@@ -50,13 +51,16 @@ class ActiveLearner:
             each round start from the weights that the first one started from.
         fit_kwargs: Further arguments of `fit`, such as `{"epochs": 50}`; `batch_size`
             counts for predictions too.
-        directory: Folder of the state, written after each round. A learner with the
-            same arguments goes on where an earlier one stood, also one that was killed.
+        directory: Folder of labels, state and models, for one run at a time. A learner
+            with the same arguments goes on where an earlier one stood, also one that
+            was killed: labels are written as soon as they are given, and what else is
+            lost is trained again from them.
         seed: A non-negative integer for the same ids each time; `None` for a new one.
 
     Raises:
-        ValueError: If an argument makes no sense, or `directory` belongs to another
-            configuration.
+        ValueError: If an argument makes no sense, `directory` belongs to another
+            configuration, or its files contradict one another.
+        RuntimeError: If another run is using `directory`.
 
     Example:
     ```python
@@ -187,6 +191,9 @@ class ActiveLearner:
         Raises:
             ValueError: If labels have a shape that does not fit, or the model is not
                 compiled or cannot say how uncertain it is.
+            RuntimeError: If another run is using `directory`.
+            OSError: If it cannot be written to; found before anybody is asked, or with
+                all labels kept in this learner, whose `run` then goes on.
         """
         check_count("num_rounds", num_rounds, minimum=0)
         first, last = self._num_rounds_asked, self._num_rounds_asked + num_rounds

@@ -53,7 +53,9 @@ class Quick(keras.Model):
         return {"nll": float(self.number) + float(x.sum())}
 
     def predict_uncertainty(self, x, **kwargs):
-        return {"mutual_information": np.sin(9 * float(self.number) * x.sum(axis=-1))}
+        # A number also for rows that are NaN, as networks with ReLU have.
+        total = np.nan_to_num(x.sum(axis=-1))
+        return {"mutual_information": np.sin(9 * float(self.number) * total)}
 
     def predict_samples(self, x, num_samples=1, **kwargs):
         found = np.abs(np.sin(float(self.number) * x[:, None, : networks.NUM_CLASSES]))
@@ -70,13 +72,18 @@ METHODS = {
 }
 
 
-def make(method="quick"):
-    """A function that makes the compiled model of a method."""
+def make(method="quick", run_eagerly=True):
+    """A function that makes the compiled model of a method.
+
+    A few steps take less time than the graphs of each new model.
+    """
 
     def make_model():
         if method == "quick":
             return networks.compiled(Quick(), "sgd")
-        model = networks.compiled(METHODS[method](), metrics=["accuracy"])
+        model = networks.compiled(
+            METHODS[method](), metrics=["accuracy"], run_eagerly=run_eagerly
+        )
         # Steps that are large enough to change what is asked for.
         model.optimizer.learning_rate = 0.05
         return model
