@@ -198,9 +198,7 @@ class ActiveLearner:
         check_count("num_rounds", num_rounds, minimum=0)
         first, last = self._num_rounds_asked, self._num_rounds_asked + num_rounds
         self.stop_reason = None
-        with (
-            contextlib.nullcontext() if self._folder is None else self._folder.locked()
-        ):
+        with self._folder.locked() if self._folder else contextlib.nullcontext():
             self._catch_up()
             if self.initial_round is None:
                 # A model that cannot be used is refused before anybody labels.
@@ -287,9 +285,9 @@ class ActiveLearner:
             self._progress.models = there.models
         else:
             raise ValueError(
-                f"`directory` {self._folder.path} was gone on with by another run, "
-                "which asked for other rows than this one. Make a new `ActiveLearner` "
-                "to go on from there. Nothing was changed."
+                f"`directory` {self._folder.path} holds other rows or labels than this "
+                "learner: another run went on there, or a label was corrected. Make a "
+                "new `ActiveLearner` to go on from there. Nothing was changed."
             )
         # A folder that cannot be written to is found before anybody labels.
         self._write()

@@ -55,9 +55,12 @@ class Progress:
         self.rounds.append(entry_of(len(self.rounds), ids, len(self.labels)))
 
     def takes_over(self, other: "Progress") -> bool:
-        """Whether this is at least as far on the same way as `other`."""
-        ids = other.ids
-        return len(ids) <= len(self.ids) and np.array_equal(self.ids[: len(ids)], ids)
+        """Whether this is at least as far as `other` with the same rows and labels."""
+        count = len(other.ids)
+        return not count or (
+            np.array_equal(self.ids[:count], other.ids)
+            and np.array_equal(self.labels[:count], other.labels)
+        )
 
     def with_metrics_of(self, other: "Progress") -> "Progress":
         """This, with the metrics of the other where none are known here."""

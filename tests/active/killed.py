@@ -12,7 +12,7 @@ import sys
 from bhn_tf.active.labels import read_labels
 from tests.active.learners import Labeller, learner
 
-NUM_KILLS = 8
+NUM_KILLS = 5
 
 
 def kill(*_):

@@ -276,23 +276,28 @@ def test_two_runs_in_one_folder(tmp_path):
     assert_as_expected(early, found)
 
 
-def test_a_learner_whose_rows_are_not_those_of_the_folder(tmp_path):
-    first = learner(directory=tmp_path)
-    first.run(1)
+def test_a_folder_that_was_emptied_gets_the_labels_again(tmp_path):
+    found = learner(directory=tmp_path)
+    found.run(1)
     for path in tmp_path.iterdir():
         path.unlink()
-    # The labels that it holds are written again.
-    first.run(1)
+    found.run(1)
     assert len(np.load(tmp_path / "labels.npy")) == 12
-    second = learner(directory=tmp_path / "second")
-    second.run(1)
-    _, y = pool()
-    for path in (tmp_path / "second").iterdir():
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_labels_of_another_run_are_not_overwritten(rounds, tmp_path):
+    """Which began in the folder after this one had."""
+    found = learner(directory=tmp_path)
+    found.run(1)
+    for path in tmp_path.iterdir():
         path.unlink()
-    other = learner(directory=tmp_path / "second", label_fn=lambda ids: 2 - y[ids])
-    other.run(2)
-    with pytest.raises(ValueError, match="was gone on with by another run"):
-        second.run(1)
+    _, y = pool()
+    learner(directory=tmp_path, label_fn=lambda ids: 2 - y[ids]).run(rounds)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="other rows or labels than this learner"):
+        found.run(1)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.fixture
