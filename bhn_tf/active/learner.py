@@ -1,15 +1,18 @@
 """The loop of active learning: train, ask for labels, train again."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
+from absl import logging
 
 from bhn_tf.active import arguments, randomness
 from bhn_tf.active.acquisition import RANDOM, Acquisition, highest, score_rows
-from bhn_tf.active.evaluation import evaluate
+from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
-from bhn_tf.active.state import LearnerFiles
+from bhn_tf.active.progress import Progress
+from bhn_tf.active.trained_model import TrainedModel
 from bhn_tf.arguments import check_count
 
 
@@ -31,8 +34,9 @@ class ActiveLearner:
         make_model: Returns a compiled model: a `BayesianHypernet`, one of
             `bhn_tf.baselines`, or any with their `predict*` calls. Where it has
             `num_examples`, that is set to the number of labels.
-        pool_x: Inputs: an array [rows, ...], a dictionary or list of such arrays, or a
-            finite `tf.data.Dataset` of batches of inputs in a fixed order.
+        pool_x: Inputs: an array [rows, ...], a frame (pandas, polars) of numbers, a
+            dictionary or list of such, or a finite `tf.data.Dataset` of batches of
+            inputs in a fixed order.
         label_fn: Called with ids [n]; returns their labels, an array [n, ...].
         initial_ids: Rows that are labelled first.
         acquisition: "bald", "max_entropy", "variation_ratio", "mean_std", any other
@@ -47,13 +51,16 @@ class ActiveLearner:
             each round start from the weights that the first one started from.
         fit_kwargs: Further arguments of `fit`, such as `{"epochs": 50}`; `batch_size`
             counts for predictions too.
-        directory: Folder of the state, written after each round. A learner with the
-            same arguments goes on where an earlier one stood, also one that was killed.
+        directory: Folder of labels, state and models, for one run at a time. A learner
+            with the same arguments goes on where an earlier one stood, also one that
+            was killed: labels are written as soon as they are given, and what else is
+            lost is trained again from them.
         seed: A non-negative integer for the same ids each time; `None` for a new one.
 
     Raises:
-        ValueError: If an argument makes no sense, or `directory` belongs to another
-            configuration.
+        ValueError: If an argument makes no sense, `directory` belongs to another
+            configuration, or its files contradict one another.
+        RuntimeError: If another run is using `directory`.
 
     Example:
     ```python
@@ -84,7 +91,6 @@ class ActiveLearner:
         arguments.check_settings(
             acquisition, query_size, num_samples, candidate_size, warm_start, seed
         )
-        self._make_model = make_model
         self._label_fn = label_fn
         self._pool = Pool(pool_x)
         self._initial_ids = arguments.checked_ids(initial_ids, self._pool.size)
@@ -92,15 +98,11 @@ class ActiveLearner:
         self._query_size = query_size
         self._num_samples = num_samples
         self._candidate_size = candidate_size
-        self._warm_start = warm_start
         self._fit_kwargs = arguments.checked_fit_kwargs(fit_kwargs)
-        self._model = None
-        self._labels = None
-        self._rounds: list[dict] = []
         self._num_rounds_asked = 0
         #: Why the last `run` ended early; `None` where it did not.
         self.stop_reason: str | None = None
-        self._configuration = {
+        configuration = {
             "pool_size": self._pool.size,
             "checksum_of_initial_rows": self._pool.fingerprint(self._initial_ids),
             "initial_ids": self._initial_ids.tolist(),
@@ -112,50 +114,56 @@ class ActiveLearner:
             "fit_kwargs": arguments.as_json(self._fit_kwargs),
             "seed": seed,
         }
-        self._files = None if directory is None else LearnerFiles(directory)
-        if self._files is not None:
-            seed_there, self._rounds = self._files.read(self._configuration)
-            seed = seed_there if seed is None else seed
-        self._seed = np.random.SeedSequence().entropy % 2**31 if seed is None else seed
-        self._configuration["seed"] = self._seed
-        if self._rounds:
-            self._labels = self._files.read_labels(len(self.labelled_ids))
+        self._progress, self._folder = Progress(configuration), None
+        if directory is not None:
+            self._folder = LearnerFolder(directory)
+            self._progress = self._folder.look(configuration)
+        if self._configuration["seed"] is None:
+            self._configuration["seed"] = np.random.SeedSequence().entropy % 2**31
+        self._seed = self._configuration["seed"]
+        self._trained = TrainedModel(
+            make_model,
+            self._pool,
+            self._initial_ids,
+            warm_start,
+            self._fit_kwargs,
+            self._seed,
+            self._folder,
+        )
+
+    @property
+    def _configuration(self) -> dict:
+        return self._progress.configuration
 
     # -- what there is ----------------------------------------------------------------
 
     @property
     def labelled_ids(self) -> np.ndarray:
         """Indices into the pool in the order in which they were asked for."""
-        ids = [i for entry in self._rounds for i in entry["ids"]]
-        return np.array(ids, dtype=np.int64)
+        return self._progress.ids
 
     @property
     def labels(self) -> np.ndarray | None:
         """The labels of `labelled_ids`; `None` before the first were asked for."""
-        return self._labels
+        return self._progress.labels
 
     @property
     def model(self) -> keras.Model | None:
-        """The model, trained on all labels; `None` before the first training."""
-        if self._model is None and self._num_trained:
-            self._model = self._files.read_model(self._num_trained)
-        return self._model
+        """The latest model, trained on all labels once `run` has ended.
+
+        `None` before the first training, and where no file of a model can be loaded.
+        """
+        return self._trained.latest(self._progress)
 
     @property
     def initial_round(self) -> dict | None:
         """The entry of the training on `initial_ids` alone."""
-        return self._rounds[0] if self._rounds else None
+        return self._progress.rounds[0] if self._progress.rounds else None
 
     @property
     def history(self) -> list[dict]:
         """All rounds: the return values of `run`, one after the other."""
-        return self._rounds[1:]
-
-    @property
-    def _num_trained(self) -> int:
-        """Number of labels that the latest model has seen."""
-        trained = [e["num_labelled"] for e in self._rounds if e["metrics"] is not None]
-        return max(trained, default=0)
+        return self._progress.rounds[1:]
 
     # -- the loop ---------------------------------------------------------------------
 
@@ -183,20 +191,25 @@ class ActiveLearner:
         Raises:
             ValueError: If labels have a shape that does not fit, or the model is not
                 compiled or cannot say how uncertain it is.
+            RuntimeError: If another run is using `directory`.
+            OSError: If it cannot be written to; found before anybody is asked, or with
+                all labels kept in this learner, whose `run` then goes on.
         """
         check_count("num_rounds", num_rounds, minimum=0)
         first, last = self._num_rounds_asked, self._num_rounds_asked + num_rounds
         self.stop_reason = None
-        if not self._rounds:
-            # A model that cannot be used is refused before anybody labels.
-            self._model = self._new_model(len(self._initial_ids))
-            self._label(self._initial_ids)
-        self._train(validation_data)
-        while len(self.history) < last and self.stop_reason is None:
-            ids = self._choose()
-            if len(ids):
-                self._label(ids)
-                self._train(validation_data)
+        with self._folder.locked() if self._folder else contextlib.nullcontext():
+            self._catch_up()
+            if self.initial_round is None:
+                # A model that cannot be used is refused before anybody labels.
+                self._trained.make()
+                self._label(self._initial_ids)
+            self._trained.train(self._progress, validation_data)
+            while len(self.history) < last and self.stop_reason is None:
+                ids = self._choose()
+                if len(ids):
+                    self._label(ids)
+                    self._trained.train(self._progress, validation_data)
         self._num_rounds_asked = last
         return self.history[first:last]
 
@@ -242,74 +255,44 @@ class ActiveLearner:
 
     def _stop(self, reason: str) -> None:
         self.stop_reason = f"Active learning has ended: {reason}."
-        print(self.stop_reason, flush=True)
+        logging.info("%s", self.stop_reason)
 
     def _label(self, ids: np.ndarray) -> None:
-        """Asks for labels, and keeps them."""
+        """Asks for labels, and keeps them before anything else is done."""
         labels = arguments.checked_labels(
-            self._label_fn(ids.copy()), len(ids), self._labels
+            self._label_fn(ids.copy()), len(ids), self.labels
         )
-        if self._labels is not None:
-            labels = np.concatenate([self._labels, labels])
-        self._labels = labels
-        entry = {"round": len(self._rounds), "ids": ids.tolist()}
-        entry |= {"num_labelled": len(labels), "metrics": None}
-        self._rounds.append(entry)
-        self._write(labels)
-
-    def _write(self, labels=None) -> None:
-        if self._files is not None:
-            self._files.write(self._configuration, self._rounds, labels)
-
-    # -- training ---------------------------------------------------------------------
-
-    def _train(self, validation_data) -> None:
-        """Trains on all labels, where that has not been done."""
-        entry = self._rounds[-1]
-        if entry["metrics"] is not None:
-            return
-        num_labelled = entry["num_labelled"]
-        if self.model is None or (self._warm_start is not True and self._num_trained):
-            self._model = self._new_model(num_labelled)
-        x, y = self._pool.rows(self.labelled_ids), self._labels
-        if hasattr(self.model, "num_examples"):
-            self.model.num_examples = num_labelled
-        value = randomness.seed_training(self._seed, num_labelled)
-        randomness.seed_layers(self.model, value)
-        self._refuse_labels_without_meaning(entry)
-        found = self.model.fit(x, y, **{"verbose": 0, **self._fit_kwargs})
-        metrics = {name: float(v[-1]) for name, v in found.history.items()}
-        if validation_data is not None:
-            batch_size = self._fit_kwargs.get("batch_size")
-            draws = randomness.integer(self._seed, "evaluate", num_labelled)
-            metrics |= evaluate(self.model, validation_data, batch_size, draws)
-        entry["metrics"] = metrics
-        if self._files is not None:
-            self._files.write_model(num_labelled, self.model)
-            self._write()
-            self._files.drop_other_models(num_labelled)
-
-    def _new_model(self, num_labelled: int) -> keras.Model:
-        is_first = self._warm_start == "first_weights"
-        randomness.seed_training(
-            self._seed, len(self._initial_ids) if is_first else num_labelled
-        )
-        model = arguments.checked_model(self._make_model())
-        if not model.built:
-            # Its weights are made now, from this seed, and not in `fit`.
-            model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
-        return model
-
-    def _refuse_labels_without_meaning(self, entry) -> None:
-        check = getattr(self.model, "_check_labels", lambda labels: None)
-        try:
-            check(self._labels)
-        except ValueError:
-            # They have to be asked for again; whatever else fails keeps its labels.
-            self._take_back(entry)
-            raise
-
-    def _take_back(self, entry) -> None:
-        self._rounds.remove(entry)
-        self._labels = self._labels[: len(self.labelled_ids)] if self._rounds else None
+        self._refuse_labels_without_meaning(labels)
+        self._progress.add(ids, labels)
         self._write()
+
+    def _refuse_labels_without_meaning(self, labels: np.ndarray) -> None:
+        check = getattr(self.model, "_check_labels", None)
+        if check is not None:
+            check(labels)
+
+    # -- the folder -------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        """Agrees with the folder, which another learner may have gone on with."""
+        if self._folder is None:
+            return
+        there, here = self._folder.read(self._configuration), self._progress
+        if there.takes_over(here):
+            self._progress = there.with_metrics_of(here)
+        elif here.takes_over(there):
+            # What could not be written, or was deleted since.
+            self._progress.models = there.models
+        else:
+            raise ValueError(
+                f"`directory` {self._folder.path} holds other rows or labels than this "
+                "learner: another run went on there, or a label was corrected. Make a "
+                "new `ActiveLearner` to go on from there. Nothing was changed."
+            )
+        # A folder that cannot be written to is found before anybody labels.
+        self._write()
+        self._folder.tidy(self._progress)
+
+    def _write(self) -> None:
+        if self._folder is not None:
+            self._folder.write(self._progress)

@@ -7,21 +7,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.active.columns import as_array
 from bhn_tf.data_feeds import num_rows
-
-_KINDS = (
-    "an array [rows, ...], a dictionary or list of such arrays, or a finite "
-    "`tf.data.Dataset` of batches of inputs"
-)
 
 
 class Pool:
     """Rows of inputs that can be taken by index.
 
     Args:
-        x: Arrays, or a finite `tf.data.Dataset` of batches of inputs (without labels),
-            which yields the same rows in the same order at every pass. A data set is
-            read once for each use and never held as a whole.
+        x: Arrays or frames (pandas, polars), or a finite `tf.data.Dataset` of batches
+            of inputs (without labels), which yields the same rows in the same order at
+            every pass. A data set is read once for each use and never held as a whole.
 
     Raises:
         ValueError: If there are no rows, their numbers differ, or `x` is neither.
@@ -38,18 +34,14 @@ class Pool:
                 )
             self.size = _count(x)
             return
-        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
-        if not leaves or not all(hasattr(leaf, "shape") for leaf in leaves):
-            raise ValueError(
-                f"`pool_x` is of type {type(x).__name__}. Expected {_KINDS}."
-            )
-        sizes = {int(leaf.shape[0]) for leaf in keras.tree.flatten(x)}
+        self._x = keras.tree.map_structure(as_array, x)
+        sizes = {int(leaf.shape[0]) for leaf in keras.tree.flatten(self._x)}
         if len(sizes) > 1:
             raise ValueError(
                 f"The arrays of `pool_x` have {sorted(sizes)} rows. Give as many rows "
                 "in each: row i of all is item i."
             )
-        (self.size,) = sizes
+        self.size = max(sizes, default=0)
         if self.size == 0:
             raise ValueError("`pool_x` is empty: no rows. Give at least one.")
 
@@ -83,7 +75,11 @@ class Pool:
         checksum = 0
         for leaf in leaves:
             text = f"{leaf.dtype}{leaf.shape[1:]}".encode()
-            content = np.ascontiguousarray(leaf).tobytes()
+            content = (
+                repr(leaf.tolist()).encode()
+                if leaf.dtype.hasobject
+                else np.ascontiguousarray(leaf).tobytes()
+            )
             checksum = zlib.crc32(content, zlib.crc32(text, checksum))
         return checksum
 

@@ -1,119 +1,89 @@
-"""What active learning keeps on disk: enough to go on after a kill at any time."""
+"""The text of `state.json`, and what it says."""
 
 import json
 from pathlib import Path
 
-import keras
-import numpy as np
-
-from bhn_tf.files import written_atomically
+from bhn_tf.active.labels import DamagedFileError
+from bhn_tf.active.progress import Progress, entry_of
 
 _VERSION = 1
 
 
-class LearnerFiles:
-    """The folder of one active learner.
+def state_text(progress: Progress) -> str:
+    """What is written: all but the labels."""
+    state = {
+        "version": _VERSION,
+        "configuration": progress.configuration,
+        "models": progress.models,
+        "rounds": progress.rounds,
+    }
+    return json.dumps(state, indent=1) + "\n"
 
-    - `state.json`: the configuration, and for every round its ids and, once the model
-      is trained on them, its metrics.
-    - `labels.npy`: the labels in the order of the ids. They are written before the
-      training starts, so that nobody is asked twice.
-    - `model-00030.keras`: the model trained on the first 30 labels; the latest one.
 
-    Args:
-        directory: The folder; made if it does not exist.
+def read_state(path: Path) -> Progress:
+    """Returns the progress that a file tells of, without labels.
 
     Raises:
-        ValueError: If the folder holds something else.
+        FileNotFoundError: If there is none.
+        DamagedFileError: If the content is not what `state_text` writes.
+        ValueError: If it is of another version of the library.
     """
-
-    def __init__(self, directory):
-        self.path = Path(directory)
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
-        self._state = self.path / "state.json"
-        self._labels = self.path / "labels.npy"
-        if not self._state.exists() and self.path.exists():
-            others = [p.name for p in self.path.iterdir() if not _is_own(p)]
-            if others:
-                raise ValueError(
-                    f"`directory` {self.path} holds {others[0]!r} but no state of "
-                    "active learning. Give a new folder, or one of an earlier run."
-                )
-
-    def read(self, configuration: dict) -> tuple[int | None, list[dict]]:
-        """Returns the seed and the rounds on disk; `(None, [])` for a new folder.
-
-        Args:
-            configuration: What has to be as it was; JSON values. A seed of `None`
-                agrees with any.
-
-        Raises:
-            ValueError: If the folder belongs to another configuration.
-        """
-        if not self._state.exists():
-            return None, []
-        state = json.loads(self._state.read_text())
-        if state["version"] != _VERSION:
-            raise ValueError(
-                f"{self._state} is of version {state['version']}, and this library "
-                f"reads version {_VERSION}. Give another folder."
-            )
-        there = state["configuration"]
-        different = [
-            f"{name} is {_short(there.get(name))} there and {_short(value)} now"
-            for name, value in configuration.items()
-            if there.get(name) != value and not (name == "seed" and value is None)
-        ]
-        if different:
-            raise ValueError(
-                f"`directory` {self.path} belongs to another configuration: "
-                f"{'; '.join(different)}. Give another folder, or the arguments of "
-                "that run to go on with it."
-            )
-        return there["seed"], state["rounds"]
-
-    def write(self, configuration: dict, rounds: list[dict], labels=None) -> None:
-        """Writes the rounds and, where given, all labels."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        # Labels first: more labels than the state knows of do no harm.
-        if labels is not None:
-            with written_atomically(self._labels) as temporary:
-                np.save(temporary, labels, allow_pickle=False)
-        state = {"version": _VERSION, "configuration": configuration, "rounds": rounds}
-        with written_atomically(self._state) as temporary:
-            temporary.write_text(json.dumps(state, indent=1) + "\n")
-
-    def read_labels(self, count: int) -> np.ndarray:
-        """Returns the first `count` labels."""
-        return np.load(self._labels, allow_pickle=False)[:count]
-
-    def write_model(self, num_labelled: int, model: keras.Model) -> None:
-        """Keeps the model trained on the first `num_labelled` labels."""
-        with written_atomically(self._model_path(num_labelled)) as temporary:
-            model.save(temporary)
-
-    def read_model(self, num_labelled: int) -> keras.Model:
-        """Loads the model trained on the first `num_labelled` labels."""
-        return keras.saving.load_model(self._model_path(num_labelled))
-
-    def drop_other_models(self, num_labelled: int) -> None:
-        """Deletes models but that of `num_labelled`, and what a kill left behind."""
-        keep = self._model_path(num_labelled)
-        for path in self.path.iterdir():
-            is_old = path.suffix == ".keras" or path.name.startswith(".")
-            if _is_own(path) and is_old and path != keep:
-                path.unlink()
-
-    def _model_path(self, num_labelled):
-        return self.path / f"model-{num_labelled:05d}.keras"
-
-
-def _is_own(path: Path) -> bool:
-    name = path.name.split(".", 2)[-1] if path.name.startswith(".") else path.name
-    return name in ("state.json", "labels.npy") or (
-        name.startswith("model-") and name.endswith(".keras")
+    content = path.read_bytes()
+    try:
+        state = json.loads(content)
+        version = state["version"]
+        if version == _VERSION:
+            return _parsed(state)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DamagedFileError(f"{path} is damaged ({reason})") from error
+    raise ValueError(
+        f"{path} is of version {version}, and this library reads version {_VERSION}. "
+        "Give another folder."
     )
+
+
+def _parsed(state: dict) -> Progress:
+    configuration = dict(state["configuration"])
+    configuration["seed"] = int(configuration["seed"])
+    progress = Progress(configuration, _rounds(state["rounds"]))
+    if "models" in state:
+        models = {int(n): str(checksum) for n, checksum in state["models"].items()}
+        progress.models = models
+    elif progress.num_trained:
+        # Written before checksums were: the latest model is the only one.
+        progress.models = {progress.num_trained: None}
+    return progress
+
+
+def _rounds(rounds: list) -> list[dict]:
+    found, count = [], 0
+    for entry in rounds:
+        count += len(entry["ids"])
+        expected = entry_of(len(found), entry["ids"], count)
+        metrics = entry["metrics"]
+        if metrics is not None:
+            metrics = {str(name): float(value) for name, value in metrics.items()}
+        expected["metrics"] = metrics
+        if entry != expected:
+            raise ValueError(f"round {len(found)} does not follow from those before")
+        found.append(expected)
+    return found
+
+
+def check_configuration(folder: Path, there: dict, now: dict) -> None:
+    """Raises `ValueError` if a folder belongs to another configuration."""
+    different = [
+        f"{name} is {_short(there.get(name))} there and {_short(value)} now"
+        for name, value in now.items()
+        if there.get(name) != value and not (name == "seed" and value is None)
+    ]
+    if different:
+        raise ValueError(
+            f"`directory` {folder} belongs to another configuration: "
+            f"{'; '.join(different)}. Give another folder, or the arguments of "
+            "that run to go on with it."
+        )
 
 
 def _short(value) -> str:

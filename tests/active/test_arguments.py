@@ -1,11 +1,17 @@
 """Mistakes are explained before anything is labelled or trained."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import tensorflow as tf
 
 from tests import networks
 from tests.active.learners import INITIAL, learner, make, pool
+
+
+def frame(**columns):
+    return pd.DataFrame({"size": np.arange(40), **columns})
 
 
 @pytest.mark.parametrize(
@@ -25,6 +31,14 @@ from tests.active.learners import INITIAL, learner, make, pool
         ({"initial_ids": [-1]}, "Expected 0 to 39"),
         ({"pool_x": np.zeros((0, 4))}, "pool_x` is empty"),
         ({"pool_x": "images"}, "pool_x` is of type str"),
+        ({"pool_x": (row for row in pool()[0])}, r"generator.*np.concatenate\(list"),
+        ({"pool_x": [pool()[0], None]}, "pool_x` is of type NoneType"),
+        ({"pool_x": {}}, "pool_x` is empty"),
+        ({"pool_x": np.float32(1)}, "a single number or object"),
+        ({"pool_x": scipy.sparse.eye(40).tocsr()}, "pool_x` is of type csr_"),
+        ({"pool_x": tf.sparse.eye(40)}, "pool_x` is of type SparseTensor"),
+        ({"pool_x": tf.ragged.constant([[1], [1, 2]])}, "type RaggedTensor"),
+        ({"pool_x": frame(kind=["a", "b"] * 20)}, "no numbers in column 'kind'.*code"),
         ({"pool_x": [np.zeros(3), np.zeros(4)]}, r"\[3, 4\] rows"),
         (
             {"pool_x": tf.data.Dataset.from_tensor_slices(np.zeros((0, 4))).batch(2)},
@@ -82,12 +96,15 @@ def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path
     def label_fn(ids):
         return y[ids] if not good or good.pop(0) else labels(ids)
 
-    found = learner(label_fn=label_fn, directory=tmp_path)
+    method = "deterministic" if "from 0 to 2" in message else "quick"
+    found = learner(method, label_fn=label_fn, directory=tmp_path)
     with pytest.raises(ValueError, match=message):
         found.run(1)
+    before = (tmp_path / "labels.npy").read_bytes()
     np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
     # A learner that is started again, and this one, ask the same.
-    again = learner(directory=tmp_path)
+    again = learner(method, directory=tmp_path)
+    assert (tmp_path / "labels.npy").read_bytes() == before
     np.testing.assert_array_equal(found.labelled_ids, again.labelled_ids)
     assert again.run(1)[0]["ids"] == found._choose().tolist()
 
@@ -100,12 +117,13 @@ def test_labels_outlive_a_training_that_fails(tmp_path):
         asked.append(ids)
         return y[ids]
 
-    found = learner(label_fn=label_fn, directory=tmp_path, fit_kwargs={"epochs": "two"})
+    settings = dict(label_fn=label_fn, fit_kwargs={"epochs": "two"})
+    found = learner("deterministic", directory=tmp_path, **settings)
     with pytest.raises((TypeError, ValueError)):
         found.run(1)
     np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
     pool_x = np.where(np.arange(len(x))[:, None] == INITIAL[0], np.nan, x)
-    found = learner(pool_x=pool_x, label_fn=label_fn)
+    found = learner("deterministic", pool_x=pool_x, label_fn=label_fn)
     with pytest.raises(ValueError, match="NaN"):
         found.run(1)
     assert found.labelled_ids.tolist() == INITIAL and len(asked) == 2
@@ -113,7 +131,7 @@ def test_labels_outlive_a_training_that_fails(tmp_path):
 
 def test_a_score_that_the_model_does_not_have():
     with pytest.raises(ValueError, match="no score 'epistemic_std'.*mean_std"):
-        learner(acquisition="epistemic_std").run(1)
+        learner("deterministic", acquisition="epistemic_std").run(1)
     with pytest.raises(ValueError, match=r"Expected one a row, \[36\]"):
         learner(acquisition=lambda samples: samples).run(1)
 

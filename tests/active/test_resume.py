@@ -1,23 +1,100 @@
-"""A learner that was killed goes on as if it had not been."""
+"""A learner that was killed goes on as if it had not been, and asks nobody twice."""
 
 import json
 import os
 import pathlib
-import signal
+import resource
+import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
-from tests.active.learners import learner, pool
+from tests.active.learners import INITIAL, Labeller, learner, make, nobody, pool
 
 ROOT = pathlib.Path(__file__).parents[2]
+ROUNDS = 2
+#: Files that such a run writes: a state at its start, and in each round labels, backup,
+#: state, model and state.
+NUM_WRITES = 1 + 5 * (ROUNDS + 1)
 
 
-def start(*args):
-    return subprocess.run(
-        [sys.executable, ROOT / "tests" / "active" / "learners.py", *args],
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """A run that nothing happened to."""
+    found = learner()
+    found.run(ROUNDS, validation_data=pool(20))
+    return found
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with a run that has ended; not to be changed."""
+    folder = tmp_path_factory.mktemp("active")
+    learner(directory=folder).run(ROUNDS, validation_data=pool(20))
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of that folder."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def assert_as_expected(found, expected):
+    assert found.labelled_ids.tolist() == expected.labelled_ids.tolist()
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    assert found.initial_round == expected.initial_round
+    assert found.history == expected.history
+    for a, b in zip(
+        expected.model.get_weights(), found.model.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+# -- killed at any moment ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, NUM_WRITES + 1))
+def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
+    replace, written = os.replace, []
+
+    def replace_or_die(source, target):
+        written.append(pathlib.Path(target).name)
+        if when == "before" and len(written) == number:
+            raise Killed
+        replace(source, target)
+        if len(written) == number:
+            raise Killed
+
+    labeller = Labeller()
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(os, "replace", replace_or_die)
+        learner(directory=tmp_path, label_fn=labeller).run(ROUNDS, pool(20))
+    again = learner(directory=tmp_path, label_fn=labeller)
+    again.run(ROUNDS, validation_data=pool(20))
+    assert_as_expected(again, expected)
+    # Nobody is asked twice, unless killed before a single file has the answer.
+    asked = expected.labelled_ids.tolist()
+    if written[-1] == "labels.npy" and when == "before":
+        round_number = (number - 2) // 5
+        asked = asked[: 4 * (round_number + 1)] + asked[4 * round_number :]
+    assert labeller.asked == asked
+    # A learner of a folder that is complete has nothing to say, and asks for nothing.
+    assert_as_expected(learner(directory=tmp_path, label_fn=nobody), expected)
+
+
+def test_killed_by_the_system_at_any_time(tmp_path):
+    """The lock of who was killed is not in the way, nor is what was half-written."""
+    process = subprocess.run(
+        [sys.executable, ROOT / "tests" / "active" / "killed.py", tmp_path],
         env={
             **os.environ,
             "CUDA_VISIBLE_DEVICES": "",
@@ -26,48 +103,132 @@ def start(*args):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=120,
     )
+    assert process.returncode == 0, process.stderr[-2000:]
+    found, whole = learner(directory=tmp_path), learner()
+    assert found.run(3) == whole.run(3)
+    assert_as_expected(found, whole)
+    names = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert names == [".lock"]
 
 
-def test_killed_twice_it_asks_for_the_same_ids(tmp_path):
-    expected = learner("bhn")
-    history = expected.run(3, validation_data=pool(20))
-    # In the middle of the second training, and while a human is asked.
-    for place in ("train 2", "label 2"):
-        process = start(tmp_path, "bhn", place)
-        assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]
-    last = start(tmp_path, "bhn")
-    assert last.returncode == 0, last.stderr[-2000:]
-    found = json.loads(last.stdout.splitlines()[-1])
-    assert found["ids"] == expected.labelled_ids.tolist()
-    assert found["metrics"] == [entry["metrics"] for entry in history]
-    # The other labels were on disk before the kills, and are not asked for again.
-    assert found["asked"] == 1
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+def test_interrupted_while_a_person_is_asked(expected, tmp_path):
+    def interrupt(number):
+        if number == 2:
+            raise KeyboardInterrupt
+
+    labeller = Labeller(interrupt)
+    found = learner(directory=tmp_path, label_fn=labeller)
+    with pytest.raises(KeyboardInterrupt):
+        found.run(ROUNDS, validation_data=pool(20))
+    assert labeller.asked == INITIAL
+    # The same learner may go on too, as in a notebook.
+    found.run(ROUNDS, validation_data=pool(20))
+    assert_as_expected(found, expected)
+    assert labeller.asked == expected.labelled_ids.tolist()
 
 
 @pytest.mark.parametrize("method", ["bhn", "dropout"])
-def test_a_new_learner_goes_on_where_the_folder_stands(method, tmp_path):
-    expected = learner(method)
-    whole = expected.run(2, validation_data=pool(20))
-    learner(method, directory=tmp_path).run(1, validation_data=pool(20))
-    second = learner(method, directory=tmp_path, seed=None)
-    assert second.run(1) == whole[:1]
-    assert second.run(1, validation_data=pool(20)) == whole[1:]
-    np.testing.assert_array_equal(second.labels, expected.labels)
-    for a, b in zip(
-        expected.model.get_weights(), second.model.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(a, b)
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"state.json", "labels.npy", "model-00012.keras"}
-    third = learner(method, directory=tmp_path)
-    assert third.run(2) == whole
-    np.testing.assert_array_equal(
-        third.model.predict(pool()[0], num_samples=3, seed=0, verbose=0),
-        second.model.predict(pool()[0], num_samples=3, seed=0, verbose=0),
+def test_a_real_model_goes_on_to_the_same_numbers(method, bhn_run, tmp_path):
+    """With the noise, the layers and the optimizer that the file of a model keeps."""
+    if method == "bhn":
+        expected, folder = bhn_run
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    else:
+        expected = learner(method, directory=tmp_path)
+        expected.run(2, validation_data=pool(20))
+    names = {path.name for path in tmp_path.iterdir() if path.name != ".lock"}
+    models = {"model-00008.keras", "model-00012.keras"}
+    assert names == {"state.json", "labels.npy", "labels.backup.npy", *models}
+    # The last model is damaged: the round is trained again from the one before.
+    (tmp_path / "model-00012.keras").write_bytes(b"PK")
+    found = learner(
+        make_model=make(method, run_eagerly=method != "bhn"),
+        directory=tmp_path,
+        label_fn=nobody,
+        seed=None,
     )
+    with pytest.warns(UserWarning, match="model-00012.keras cannot be loaded"):
+        assert found.run(1, validation_data=pool(20)) == expected.history[:1]
+    assert found.run(1, validation_data=pool(20)) == expected.history[1:]
+    assert_as_expected(found, expected)
+
+
+# -- what is missing or damaged --------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])
+@pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
+@pytest.mark.parametrize("lost", [["model-00012"], ["model-00008", "model-00012"]])
+def test_models_that_are_damaged_are_trained_again(damage, warm_start, lost, tmp_path):
+    whole = learner(warm_start=warm_start)
+    whole.run(ROUNDS, validation_data=pool(20))
+    settings = dict(directory=tmp_path, warm_start=warm_start)
+    learner(**settings).run(ROUNDS, validation_data=pool(20))
+    for name in lost:
+        path = tmp_path / f"{name}.keras"
+        path.unlink() if damage is None else path.write_bytes(damage)
+    found = learner(**settings, label_fn=nobody)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found.run(ROUNDS)
+    # Each is named once, the latest first.
+    assert [
+        str(w.message).split(" cannot")[0] for w in told if w.category is UserWarning
+    ] == [str(tmp_path / f"{name}.keras") for name in reversed(lost)]
+    assert_as_expected(found, whole)
+    # And once for all.
+    assert_as_expected(learner(**settings, label_fn=nobody), whole)
+
+
+def test_a_model_of_another_run_is_not_taken(folder, expected, tmp_path):
+    other = tmp_path / "other"
+    learner(directory=other, seed=2).run(ROUNDS)
+    shutil.copy(other / "model-00012.keras", folder)
+    found = learner(directory=folder, label_fn=nobody)
+    with pytest.warns(UserWarning, match="model-00012.keras .*not what was written"):
+        found.run(ROUNDS, validation_data=pool(20))
+    assert_as_expected(found, expected)
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"version": 1, "rou', b"[" * 99_999])
+def test_a_state_that_is_lost_is_made_again_from_the_labels(content, folder, expected):
+    path = folder / "state.json"
+    path.unlink() if content is None else path.write_bytes(content)
+    before = (folder / "labels.npy").read_bytes()
+    with pytest.warns(UserWarning, match="state.json is (missing|damaged)"):
+        found = learner(directory=folder, label_fn=nobody, seed=None)
+    assert found.labelled_ids.tolist() == expected.labelled_ids.tolist()
+    found.run(ROUNDS, validation_data=pool(20))
+    assert_as_expected(found, expected)
+    assert (folder / "labels.npy").read_bytes() == before
+    # Other arguments are refused as they are with the state.
+    path.unlink()
+    with pytest.raises(ValueError, match="query_size is 4 there and 5 now"):
+        learner(directory=folder, query_size=5)
+
+
+def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
+    """It has no backup, no ids in `labels.npy`, no checksums, and one model."""
+    for name in ("labels.backup.npy", "model-00008.keras", ".lock"):
+        (folder / name).unlink()
+    np.save(folder / "labels.npy", expected.labels)
+    state = json.loads((folder / "state.json").read_text())
+    del state["models"]
+    (folder / "state.json").write_text(json.dumps(state))
+    found = learner(directory=folder, label_fn=nobody)
+    found.run(ROUNDS)
+    assert_as_expected(found, expected)
+    # From now on the labels tell their rows; before, a lost state was fatal.
+    np.save(folder / "bare.npy", expected.labels)
+    (folder / "state.json").unlink()
+    with pytest.warns(UserWarning, match="state.json is missing"):
+        assert len(learner(directory=folder).labels) == 12
+    for name in ("labels.npy", "labels.backup.npy"):
+        shutil.copy(folder / "bare.npy", folder / name)
+    with pytest.raises(ValueError, match="of only 0 it is known"):
+        learner(directory=folder)
 
 
 @pytest.mark.parametrize(
@@ -83,23 +244,100 @@ def test_a_new_learner_goes_on_where_the_folder_stands(method, tmp_path):
         ({"pool_x": pool()[0] + 1}, "checksum_of_initial_rows"),
     ],
 )
-def test_a_folder_of_another_configuration_is_refused(kwargs, message, folder):
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+def test_a_folder_of_another_configuration_is_refused(kwargs, message, finished):
+    before = {path: path.read_bytes() for path in finished.iterdir()}
     with pytest.raises(ValueError, match=message):
-        learner(directory=folder, **kwargs)
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        learner(directory=finished, **kwargs)
+    assert {path: path.read_bytes() for path in finished.iterdir()} == before
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("active")
-    learner(directory=folder).run(0)
-    return folder
+# -- several learners, and folders that cannot be written to ---------------------------
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match="'thesis.tex' but no state"):
-        learner(directory=tmp_path)
-    with pytest.raises(ValueError, match="is a file"):
-        learner(directory=tmp_path / "thesis.tex")
+def test_two_runs_in_one_folder(tmp_path):
+    """The second is refused, before and after it is made, and changes nothing."""
+    early = learner(directory=tmp_path, label_fn=nobody)
+    seen = []
+
+    def look_in(number):
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(RuntimeError, match="in use by another run"):
+            learner(directory=tmp_path, label_fn=nobody)
+        with pytest.raises(RuntimeError, match="in use by another run"):
+            early.run(1)
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+        seen.append(number)
+
+    found = learner(directory=tmp_path, label_fn=Labeller(look_in))
+    history = found.run(1)
+    assert seen == [1, 2]
+    # Afterwards it takes over what the first has done.
+    assert early.run(1) == history
+    assert_as_expected(early, found)
+
+
+def test_a_folder_that_was_emptied_gets_the_labels_again(tmp_path):
+    found = learner(directory=tmp_path)
+    found.run(1)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    found.run(1)
+    assert len(np.load(tmp_path / "labels.npy")) == 12
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_labels_of_another_run_are_not_overwritten(rounds, tmp_path):
+    """Which began in the folder after this one had."""
+    found = learner(directory=tmp_path)
+    found.run(1)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    _, y = pool()
+    learner(directory=tmp_path, label_fn=lambda ids: 2 - y[ids]).run(rounds)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="other rows or labels than this learner"):
+        found.run(1)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.fixture
+def full_disk():
+    """A function that makes it fail to write more than some bytes to a file."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size=usual[0]):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+
+    yield limit
+    limit()
+
+
+def test_a_disk_that_is_full_is_found_before_anybody_labels(full_disk, tmp_path):
+    found = learner(directory=tmp_path, label_fn=nobody)
+    full_disk(10)
+    with pytest.raises(OSError, match="state.json cannot be written.*Nobody is asked"):
+        found.run(1)
+    full_disk()
+    with pytest.raises(OSError, match="cannot be written"):
+        learner(directory="/proc/nowhere", label_fn=nobody).run(1)
+
+
+@pytest.mark.parametrize("size", [10, 600, 3_000])
+def test_a_disk_that_fills_up_loses_no_label(size, full_disk, expected, tmp_path):
+    """While labels, the state, and a model are written."""
+
+    def fill(number):
+        if number == 2:
+            full_disk(size)
+
+    labeller = Labeller(fill)
+    found = learner(directory=tmp_path, label_fn=labeller)
+    with pytest.raises(OSError, match="cannot be written.*make room"):
+        found.run(ROUNDS, validation_data=pool(20))
+    full_disk()
+    assert len(found.labels) == 8
+    assert len(np.load(tmp_path / "labels.npy")) >= 4
+    found.run(ROUNDS, validation_data=pool(20))
+    assert labeller.asked == expected.labelled_ids.tolist()
+    assert_as_expected(found, expected)
+    assert_as_expected(learner(directory=tmp_path, label_fn=nobody), expected)

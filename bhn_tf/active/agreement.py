@@ -1,0 +1,118 @@
+"""What the files of a folder say together, or why they cannot be believed.
+
+Labels are only ever added. So two honest files of one run differ in how far they go,
+and in nothing else: whatever goes less far is the beginning of the other.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bhn_tf.active.labels import Labels
+from bhn_tf.active.progress import Progress, entry_of
+
+_UNTOUCHED = "Nothing was changed."
+
+
+def agreed(
+    configuration: dict,
+    copies: Mapping[str, Labels],
+    state: Progress | None,
+    damaged: list[str],
+) -> Progress:
+    """Returns the progress that all files agree on.
+
+    Args:
+        configuration: Of all files.
+        copies: The files of labels that can be read, by name, the preferred first.
+        state: What the state says of rounds and metrics; without labels.
+        damaged: Names of files that cannot be read, for the advice.
+
+    Returns:
+        The rounds of the longest file of labels; metrics where the state has them.
+
+    Raises:
+        ValueError: If files are of different runs, or labels are lost or cannot be
+            told to rows.
+    """
+    state_rounds = state.rounds if state else []
+    if not copies:
+        if state_rounds or damaged:
+            raise ValueError(_labels_lost(len(_ids(state_rounds)), 0, damaged))
+        return Progress(configuration)
+    name = max(copies, key=lambda name: len(copies[name].values))
+    values = copies[name].values
+    ids = {n: copy.ids for n, copy in copies.items() if copy.ids is not None}
+    if state_rounds:
+        ids["state.json"] = _ids(state_rounds)
+    longest = max(ids, key=lambda n: len(ids[n]), default=None)
+    for other, there in ids.items():
+        if not np.array_equal(there, ids[longest][: len(there)]):
+            raise ValueError(
+                f"{longest} and {other} name different rows of the pool, so they are "
+                "of different runs. Move the one that does not belong here to another "
+                f"folder. {_UNTOUCHED}"
+            )
+    for other, copy in copies.items():
+        _check_same_labels(name, values, other, copy.values)
+    num_known = len(ids[longest]) if ids else 0
+    if num_known > len(values):
+        raise ValueError(_labels_lost(num_known, len(values), damaged))
+    if num_known < len(values):
+        raise ValueError(
+            f"{name} holds {len(values)} labels, and of only {num_known} it is known "
+            "which rows they are of. Put back the state.json that belongs to it; or "
+            f"move {name} to another folder, to have the labels asked for again. "
+            f"{_UNTOUCHED}"
+        )
+    return Progress(
+        configuration,
+        rounds=_rounds(ids[longest], copies, state_rounds),
+        labels=values,
+        models=state.models if state else {},
+    )
+
+
+def _check_same_labels(name, values, other, others) -> None:
+    first = values[: len(others)]
+    if first.shape != others.shape or not np.array_equal(first, others):
+        raise ValueError(
+            f"{name} and {other} hold different labels for the same rows. Move the one "
+            "that is wrong to another folder; after a correction by hand that is the "
+            f"backup. {_UNTOUCHED}"
+        )
+
+
+def _rounds(ids, copies, state_rounds) -> list[dict]:
+    """The rounds of the state, and those that only the labels know of."""
+    sizes = [len(entry["ids"]) for entry in state_rounds]
+    for copy in copies.values():
+        there = copy.round_sizes or []
+        shorter = min(len(sizes), len(there))
+        if there[:shorter] != sizes[:shorter]:
+            raise ValueError(
+                "The files tell the same labels to different rounds, so they are of "
+                "different runs. Move those that do not belong here to another folder. "
+                f"{_UNTOUCHED}"
+            )
+        sizes = max(sizes, there, key=len)
+    rounds, stop = list(state_rounds), len(_ids(state_rounds))
+    for number in range(len(rounds), len(sizes)):
+        start, stop = stop, stop + sizes[number]
+        rounds.append(entry_of(number, ids[start:stop], stop))
+    return rounds
+
+
+def _ids(rounds) -> np.ndarray:
+    return Progress({}, rounds).ids
+
+
+def _labels_lost(num_known: int, num_there: int, damaged: list[str]) -> str:
+    cause = f" ({' and '.join(damaged)} cannot be read)" if damaged else ""
+    known = f"state.json lists {num_known} labelled rows, and " if num_known else ""
+    return (
+        f"{known}the labels of {num_there or 'none'} are left{cause}. Put labels.npy "
+        "or labels.backup.npy back from a copy of your own; or move state.json and "
+        "what is damaged to another folder, to have what is missing asked for again. "
+        f"{_UNTOUCHED}"
+    )

@@ -1,0 +1,247 @@
+"""What active learning keeps on disk: enough to go on after a kill at any time."""
+
+import contextlib
+import hashlib
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+
+from bhn_tf.active.agreement import agreed
+from bhn_tf.active.labels import DamagedFileError, Labels, read_labels, write_labels
+from bhn_tf.active.lock import LOCK_NAME, locked
+from bhn_tf.active.progress import Progress
+from bhn_tf.active.state import check_configuration, read_state, state_text
+from bhn_tf.files import written_atomically
+
+_STATE = "state.json"
+_LABELS = ("labels.npy", "labels.backup.npy")
+#: Models that are kept: the latest, and the one before in case it is damaged.
+_NUM_MODELS = 2
+_OWN = re.compile(r"state\.json|labels(\.backup|\.damaged-\d+)?\.npy|model-\d+\.keras")
+
+
+class LearnerFolder:
+    """The folder of one active learner.
+
+    - `labels.npy`: the labels in the order in which they were given, and behind them
+      the ids of their rows and the configuration. Written before anything else happens
+      to new labels; it alone is enough to go on.
+    - `labels.backup.npy`: the same, written next.
+    - `state.json`: the configuration, and for every round its ids and, once the model
+      is trained on them, its metrics; the checksums of the models.
+    - `model-00030.keras`: the model trained on the first 30 labels; the latest two.
+
+    Files of labels that are damaged are moved to `labels.damaged-1.npy`, ..., never
+    overwritten.
+
+    Args:
+        directory: The folder; made by the first run if it does not exist.
+
+    Raises:
+        ValueError: If the folder holds something else.
+    """
+
+    def __init__(self, directory):
+        self.path = Path(directory)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
+        names = {p.name for p in self.path.iterdir()} if self.path.exists() else set()
+        others = sorted(n for n in names if not _OWN.fullmatch(_final(n)))
+        others = [name for name in others if name != LOCK_NAME]
+        if others and not names & {_STATE, *_LABELS}:
+            raise ValueError(
+                f"`directory` {self.path} holds {others[0]!r} but no state of active "
+                "learning. Give a new folder, or one of an earlier run."
+            )
+        # How many labels each file holds, ids included; damaged ones are not in it.
+        self._held: dict[str, int] = {}
+        self._damaged: dict[str, str] = {}
+        self._unusable_models: set[int] = set()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps all others out of the folder, which is made if need be.
+
+        Raises:
+            RuntimeError: If another run is in it.
+            OSError: If nothing can be written there.
+        """
+        with contextlib.ExitStack() as stack:
+            with _explained(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(self.path))
+            yield
+
+    # -- labels and rounds ------------------------------------------------------------
+
+    def look(self, configuration: dict) -> Progress:
+        """Returns what `read` does, where nobody writes; makes no file."""
+        with contextlib.ExitStack() as stack:
+            # Without a lock file nobody has been here; in a folder that cannot be
+            # written to, nobody is.
+            with contextlib.suppress(OSError):
+                stack.enter_context(locked(self.path, create=False))
+            return self.read(configuration)
+
+    def read(self, configuration: dict) -> Progress:
+        """Returns the progress on disk; an empty one for a new folder.
+
+        Args:
+            configuration: What has to be as it was; JSON values. A seed of `None`
+                agrees with any.
+
+        Raises:
+            ValueError: If the folder belongs to another configuration, or its files
+                contradict one another.
+        """
+        damaged, copies, state = {}, {}, None
+        # Without the lock the labels may be newer than the state, and never older.
+        for name, read in ((_STATE, read_state), *((n, read_labels) for n in _LABELS)):
+            try:
+                found = read(self.path / name)
+            except FileNotFoundError:
+                continue
+            except DamagedFileError as error:
+                damaged[name] = str(error)
+                continue
+            if name == _STATE:
+                state = found
+            else:
+                copies[name] = found
+        sources = [*copies.values()]
+        # A state that was written before anybody labelled binds to nothing.
+        if state is not None and state.rounds:
+            sources.append(state)
+        for source in sources:
+            if source.configuration is not None:
+                check_configuration(self.path, source.configuration, configuration)
+                configuration = source.configuration
+        progress = agreed(configuration, copies, state, list(damaged))
+        if state is None and progress.rounds:
+            damaged.setdefault(_STATE, f"{self.path / _STATE} is missing")
+        self._tell(damaged, copies)
+        self._held = {n: len(c.values) for n, c in copies.items() if c.ids is not None}
+        return progress
+
+    def write(self, progress: Progress) -> None:
+        """Writes what is not on disk: labels first, in both files, then the state."""
+        for name in _LABELS:
+            self._write_labels(name, progress)
+        path = self.path / _STATE
+        with _explained(path), written_atomically(path) as temporary:
+            temporary.write_text(state_text(progress))
+
+    def _write_labels(self, name: str, progress: Progress) -> None:
+        path = self.path / name
+        is_there = self._held.get(name) == len(progress.ids) and path.exists()
+        if is_there or progress.labels is None:
+            return
+        with _explained(path):
+            if name in self._damaged and path.exists():
+                path.rename(self._free_name())
+            labels = Labels(
+                progress.labels,
+                progress.ids,
+                progress.round_sizes,
+                progress.configuration,
+            )
+            write_labels(path, labels)
+        self._damaged.pop(name, None)
+        self._held[name] = len(progress.ids)
+
+    def _free_name(self) -> Path:
+        number = 1
+        while (path := self.path / f"labels.damaged-{number}.npy").exists():
+            number += 1
+        return path
+
+    def _tell(self, problems: dict[str, str], copies) -> None:
+        """Warns, once, of what is damaged or missing."""
+        for name, reason in problems.items():
+            if name in self._damaged:
+                continue
+            again = "; the rounds are trained again" if name == _STATE else ""
+            warnings.warn(
+                f"{reason}. Going on from {' and '.join(copies)}{again}.", stacklevel=5
+            )
+        self._damaged |= problems
+
+    # -- models -----------------------------------------------------------------------
+
+    def write_model(self, progress: Progress, num_labelled: int, model) -> None:
+        """Keeps the model trained on the first `num_labelled` labels, and its round."""
+        path = self._model_path(num_labelled)
+        with _explained(path), written_atomically(path) as temporary:
+            model.save(temporary)
+        progress.models[num_labelled] = _checksum(path)
+        self._unusable_models.discard(num_labelled)
+        self.write(progress)
+        self.tidy(progress)
+
+    def read_model(self, progress: Progress, num_labelled: int):
+        """Loads the model trained on the first `num_labelled` labels.
+
+        Returns:
+            The model; `None`, with a warning, where its file is missing, damaged or of
+            another run.
+        """
+        if num_labelled in self._unusable_models:
+            return None
+        path, checksum = self._model_path(num_labelled), progress.models[num_labelled]
+        try:
+            if checksum not in (None, _checksum(path)):
+                raise DamagedFileError("it is not what was written")
+            return keras.saving.load_model(path)
+        # A damaged archive may fail in any of the libraries that read it.
+        except Exception as error:
+            reason = "missing" if isinstance(error, FileNotFoundError) else error
+            warnings.warn(
+                f"{path} cannot be loaded ({reason}). The labels are there: `run` "
+                "trains on them again.",
+                stacklevel=4,
+            )
+            self._unusable_models.add(num_labelled)
+            return None
+
+    def tidy(self, progress: Progress) -> None:
+        """Deletes older models of this run, and what a kill left half-written."""
+        usable = sorted(set(progress.models) - self._unusable_models)
+        for number in usable[:-_NUM_MODELS]:
+            self._model_path(number).unlink(missing_ok=True)
+            del progress.models[number]
+        for path in self.path.iterdir():
+            if _final(path.name) != path.name and _OWN.fullmatch(_final(path.name)):
+                path.unlink()
+
+    def _model_path(self, num_labelled):
+        return self.path / f"model-{num_labelled:05d}.keras"
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Says what to do where the system refuses to write."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path} cannot be written ({error.strerror or error}). What was written "
+            "before is whole, and this learner holds all labels: make room, or the "
+            "folder writable, and call its `run` again. Nobody is asked twice.",
+        ) from error
+
+
+def _final(name: str) -> str:
+    """The name of a file, also while it is written: `.123.state.json`."""
+    return re.sub(r"^\.\d+\.", "", name)
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

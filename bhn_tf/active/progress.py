@@ -1,0 +1,77 @@
+"""How far a learner is: its rounds, and the labels that people gave."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class Progress:
+    """The rounds of a learner.
+
+    Attributes:
+        configuration: Of the learner; JSON values. `seed` is `None` until it is known.
+        rounds: A dictionary a round, as `ActiveLearner.run` returns them; `metrics` is
+            `None` until the model is trained on it.
+        labels: All labels [n, ...], in the order of `ids`; `None` before the first.
+        models: What is kept of models on disk: the number of labels each is trained on,
+            and the checksum of its file, `None` where that was not written down.
+    """
+
+    configuration: dict
+    rounds: list[dict] = dataclasses.field(default_factory=list)
+    labels: np.ndarray | None = None
+    models: dict[int, str | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Rows of the pool in the order in which they were asked for, [n]."""
+        ids = [i for entry in self.rounds for i in entry["ids"]]
+        return np.array(ids, dtype=np.int64)
+
+    @property
+    def round_sizes(self) -> list[int]:
+        """Labels of each round."""
+        return [len(entry["ids"]) for entry in self.rounds]
+
+    @property
+    def num_trained(self) -> int:
+        """Number of labels up to the last round without a gap that has metrics."""
+        number = 0
+        for entry in self.rounds:
+            if entry["metrics"] is None:
+                break
+            number = entry["num_labelled"]
+        return number
+
+    def add(self, ids: np.ndarray, labels: np.ndarray) -> None:
+        """Adds a round that was labelled, and not trained on."""
+        self.labels = (
+            # Whoever gave them may go on to use that array.
+            labels.copy()
+            if self.labels is None
+            else np.concatenate([self.labels, labels])
+        )
+        self.rounds.append(entry_of(len(self.rounds), ids, len(self.labels)))
+
+    def takes_over(self, other: "Progress") -> bool:
+        """Whether this is at least as far as `other` with the same rows and labels."""
+        count = len(other.ids)
+        return not count or (
+            np.array_equal(self.ids[:count], other.ids)
+            and np.array_equal(self.labels[:count], other.labels)
+        )
+
+    def with_metrics_of(self, other: "Progress") -> "Progress":
+        """This, with the metrics of the other where none are known here."""
+        rounds = [dict(entry) for entry in self.rounds]
+        for entry, known in zip(rounds, other.rounds, strict=False):
+            if entry["metrics"] is None:
+                entry["metrics"] = known["metrics"]
+        return dataclasses.replace(self, rounds=rounds)
+
+
+def entry_of(number: int, ids, num_labelled: int) -> dict:
+    """The entry of a round that is labelled, and not trained on."""
+    ids = [int(i) for i in ids]
+    return {"round": number, "ids": ids, "num_labelled": num_labelled, "metrics": None}

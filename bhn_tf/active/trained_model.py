@@ -1,0 +1,131 @@
+"""The model of an active learner: made, trained round by round, kept on disk."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+from absl import logging
+
+from bhn_tf.active import arguments, randomness
+from bhn_tf.active.evaluation import evaluate
+from bhn_tf.active.folder import LearnerFolder
+from bhn_tf.active.pool import Pool
+from bhn_tf.active.progress import Progress
+
+
+class TrainedModel:
+    """A model that follows the labels.
+
+    Args:
+        make_model: Returns a compiled model.
+        pool: Where the rows are.
+        initial_ids: Rows of the first round, [n].
+        warm_start: As of `ActiveLearner`.
+        fit_kwargs: Further arguments of `fit`.
+        seed: Seed of all trainings.
+        folder: Where trained models are kept; `None` for nowhere.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        pool: Pool,
+        initial_ids: np.ndarray,
+        warm_start: bool | str,
+        fit_kwargs: dict,
+        seed: int,
+        folder: LearnerFolder | None,
+    ):
+        self._make_model = make_model
+        self._pool = pool
+        self._initial_ids = initial_ids
+        self._warm_start = warm_start
+        self._fit_kwargs = fit_kwargs
+        self._seed = seed
+        self._folder = folder
+        self._forget()
+
+    def _forget(self) -> None:
+        self._model = None
+        #: Number of labels that the model in memory is trained on.
+        self._num_trained = 0
+
+    def make(self) -> None:
+        """Makes the model of the first round, before there are labels."""
+        self._model, self._num_trained = self._new_model(len(self._initial_ids)), 0
+
+    def latest(self, progress: Progress) -> keras.Model | None:
+        """The model in memory, or the latest on disk that can be loaded."""
+        if self._folder is None:
+            return self._model
+        if self._num_trained < progress.num_trained:
+            # Another learner has gone on with the folder.
+            self._forget()
+        numbers = sorted(progress.models, reverse=True) if self._model is None else ()
+        for number in numbers:
+            if number <= progress.num_trained:
+                self._model = self._folder.read_model(progress, number)
+            if self._model is not None:
+                self._num_trained = number
+                break
+        return self._model
+
+    def train(self, progress: Progress, validation_data) -> None:
+        """Trains on all labels, where that has not been done.
+
+        Where the model or the metrics of earlier rounds are lost, these are trained
+        again: with the same seeds, and so to the same numbers.
+        """
+        self.latest(progress)
+        rounds = self._rounds_to_train(progress)
+        if len(rounds) > 1:
+            logging.info("Training %d rounds again.", len(rounds))
+        for entry in rounds:
+            try:
+                self._train_round(progress, entry, validation_data)
+            except BaseException:
+                if self._folder is not None:
+                    # Half-trained; the one on disk is whole.
+                    self._forget()
+                raise
+            self._num_trained = entry["num_labelled"]
+            if self._folder is not None:
+                self._folder.write_model(progress, self._num_trained, self._model)
+
+    def _rounds_to_train(self, progress: Progress) -> list[dict]:
+        rounds = progress.rounds
+        behind = [e for e in rounds if e["num_labelled"] > self._num_trained]
+        if self._warm_start is True:
+            return behind
+        # Each starts anew: those that are known need not be trained to reach the last.
+        return [e for e in behind if e["metrics"] is None or e is rounds[-1]]
+
+    def _train_round(self, progress: Progress, entry: dict, validation_data) -> None:
+        num_labelled = entry["num_labelled"]
+        goes_on = self._warm_start is True or not self._num_trained
+        if self._model is None or not goes_on:
+            self._model = self._new_model(num_labelled)
+        model, labels = self._model, progress.labels[:num_labelled]
+        x = self._pool.rows(progress.ids[:num_labelled])
+        if hasattr(model, "num_examples"):
+            model.num_examples = num_labelled
+        value = randomness.seed_training(self._seed, num_labelled)
+        randomness.seed_layers(model, value)
+        found = model.fit(x, labels, **{"verbose": 0, **self._fit_kwargs})
+        metrics = {name: float(v[-1]) for name, v in found.history.items()}
+        if validation_data is not None:
+            batch_size = self._fit_kwargs.get("batch_size")
+            draws = randomness.integer(self._seed, "evaluate", num_labelled)
+            metrics |= evaluate(model, validation_data, batch_size, draws)
+        entry["metrics"] = {**(entry["metrics"] or {}), **metrics}
+
+    def _new_model(self, num_labelled: int) -> keras.Model:
+        is_first = self._warm_start == "first_weights"
+        randomness.seed_training(
+            self._seed, len(self._initial_ids) if is_first else num_labelled
+        )
+        model = arguments.checked_model(self._make_model())
+        if not model.built:
+            # Its weights are made now, from this seed, and not in `fit`.
+            model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
+        return model
