@@ -1,6 +1,7 @@
 """What a killed run goes on with: the last two models of each method, and arrays."""
 
 import re
+from glob import escape
 from pathlib import Path
 
 import keras
@@ -27,7 +28,7 @@ class Checkpoints:
 
     def save(self, method: str, epoch: int, model: keras.Model) -> None:
         """Keeps the model after `epoch` epochs, and the one before; drops the rest."""
-        self._own.claim(f"checkpoints/{method}-?????.keras")
+        self._own.claim(f"checkpoints/{escape(method)}-{5 * '[0-9]'}*.keras")
         with written_atomically(self._path(method, epoch)) as temporary:
             model.save(temporary)
         kept = {epoch, self._last_good.get(method)}
@@ -63,7 +64,7 @@ class Checkpoints:
 
     def save_arrays(self, name: str, arrays: dict) -> None:
         """Keeps arrays by name, what took long to compute."""
-        self._own.claim(f"checkpoints/{name}.npz")
+        self._own.claim(f"checkpoints/{escape(name)}.npz")
         with written_atomically(self.path / f"{name}.npz") as temporary:
             np.savez(temporary, **arrays)
 
@@ -77,7 +78,8 @@ class Checkpoints:
         if not self._own.owns(path):
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            # NumPy does not close a damaged file that it has opened itself.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {key: arrays[key] for key in arrays.files}
         # Of a damaged archive: BadZipFile, zlib.error, ValueError, KeyError, ...
         except Exception as error:

@@ -105,7 +105,7 @@ class CommonConfig(CheckedConfig):
     )
     jit_compile: bool = flag(False, "Compile training steps with XLA.")
     resume: bool = flag(True, "Go on where an earlier run of this folder stopped.")
-    overwrite: bool = flag(False, "Delete what the output folder holds.")
+    overwrite: bool = flag(False, "Delete what an earlier run of the folder wrote.")
     scale: str = flag(
         "full",
         "'smoke' is a short run that only shows that all parts work.",

@@ -17,7 +17,7 @@ class OwnFiles:
     """Keeps, in `.files.json`, the names of the files that a run writes to its folder.
 
     A name is put down before its file is written, so that also a killed run's files are
-    known. `?` and `*` stand for what changes, such as an epoch.
+    known. Patterns of `fnmatch` stand for what changes, such as an epoch.
 
     Args:
         folder: The folder of the run.
