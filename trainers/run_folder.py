@@ -62,7 +62,8 @@ class RunFolder:
         self.checkpoints = Checkpoints(self.path, self._own)
         self._check()
         if (self.path / _LOCK).exists():
-            with self._locked():
+            # A finished run can be shown where nothing can be written.
+            with contextlib.suppress(OSError), self._locked():
                 pass
 
     def __enter__(self) -> "RunFolder":
@@ -98,7 +99,7 @@ class RunFolder:
         # Again: since the first look, a run may have come and gone.
         self._check()
         if self._config.overwrite and (self.path / _CONFIG).exists():
-            stay = [p for p in self._own.remove() if p.name != _LOCK]
+            stay = [p for p in self._own.remove() if p != self.path / _LOCK]
             if stay:
                 names = ", ".join(str(p.relative_to(self.path)) for p in stay[:5])
                 logging.warning(
