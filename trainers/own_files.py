@@ -1,5 +1,6 @@
 """Which files of a folder a run has written: nothing else is its to delete."""
 
+import contextlib
 import fnmatch
 import os
 from collections.abc import Iterable
@@ -67,7 +68,7 @@ class OwnFiles:
         return any(map(self.owns, (self._folder / folder).rglob("*")))
 
     def remove(self) -> list[Path]:
-        """Removes the run's files, and folders that are empty then.
+        """Removes the run's files, and those of its sub-folders that are empty then.
 
         Returns:
             The files that are none of the run's; they stay.
@@ -95,8 +96,8 @@ class OwnFiles:
         for path in own:
             if path not in kept:
                 path.unlink()
-        for path in own:
-            _remove_empty(path.parent, self._folder)
+        for name in {path.relative_to(self._folder).parts[0] for path in own}:
+            _remove_empty(self._folder / name)
         write_json(self._folder / _LIST, [])
         return [p for p in _files_in(self._folder) if p not in kept and p not in own]
 
@@ -133,7 +134,8 @@ def _on_the_way(folder: Path, pattern: str) -> Iterable[Path]:
         yield from folder.glob("/".join(pattern.split("/")[:depth]))
 
 
-def _remove_empty(folder: Path, top: Path) -> None:
-    while folder != top and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
+def _remove_empty(folder: Path) -> None:
+    """Removes folders without files, such as the `assets` of a SavedModel."""
+    for root, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(root)

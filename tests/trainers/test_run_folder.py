@@ -121,6 +121,24 @@ def test_overwrite_removes_what_the_run_wrote_and_nothing_else(
     assert (written["trainer"], written["hypernet"]) == ("name", "iaf")
 
 
+def test_overwrite_makes_room_for_the_first_version_of_an_export(config):
+    class Model:
+        def export(self, folder, metrics):
+            version = folder / "1"
+            (version / "assets").mkdir(parents=True)
+            (version / "saved_model.pb").write_text(json.dumps(metrics))
+            return str(version)
+
+    for overwrite in (False, True):
+        again = dataclasses.replace(config, overwrite=overwrite)
+        with RunFolder(again, "name") as folder:
+            folder.export(Model(), {"nll": 1.0})
+            # Once: a killed run finds it.
+            folder.export(Model(), {"nll": 2.0})
+        written = folder.path / "saved_model" / "1" / "saved_model.pb"
+        assert json.loads(written.read_text()) == {"nll": 1.0}
+
+
 def test_a_folder_of_something_else_is_left_alone(config, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "letter.txt").write_text("dear reader")

@@ -23,6 +23,7 @@ def finished(tmp_path_factory):
         epochs=20,
         train_samples=4,
         num_samples=50,
+        num_chains=2,
         num_burnin_steps=50,
     )
 
