@@ -1,18 +1,38 @@
-"""Files that are never seen half-written."""
+"""Files that are never seen half-written, in folders that one run has to itself."""
 
 import contextlib
 import os
+import re
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+
+_LOCK = ".lock"
+_UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.(.+)", re.DOTALL)
+
+
+class FolderInUse(Exception):
+    """Another run, of this process or of another, works in the folder."""
 
 
 @contextlib.contextmanager
-def written_atomically(path: Path):
+def written_atomically(path: Path) -> Iterator[Path]:
     """Gives a temporary path in the same folder, and moves it to `path` at the end.
 
-    If the block fails, or the process is killed in it, `path` stays as it was.
+    If the block fails, `path` stays as it was and no temporary file is left; if the
+    process is killed in it, `path` stays, too, and `remove_unfinished` finds the rest.
+    Any number of threads and processes may write: each has a temporary file of its
+    own, and the last to finish counts. What has been moved is on the disk, not only in
+    the memory of the system.
 
     Args:
         path: The file to be written.
+
+    Yields:
+        Where to write; it ends as `path` does, as writers choose the format by it.
+
+    Raises:
+        OSError: If the block has not written the file, or it cannot be moved.
 
     Example:
         >>> import tempfile
@@ -22,10 +42,123 @@ def written_atomically(path: Path):
         >>> path.read_text()
         'done'
     """
-    # The ending stays: writers choose the format by it.
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    path = Path(path)
+    temporary = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
     try:
         yield temporary
+        _flush(temporary)
         os.replace(temporary, path)
+        _flush_names(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, in UTF-8, whole or not at all.
+
+    Args:
+        path: The file to be written.
+        text: Its content.
+
+    Raises:
+        OSError: If it cannot be written; what was there stays.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
+        >>> write_text(path, "done")
+        >>> path.read_text()
+        'done'
+    """
+    with written_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def unfinished_name(path: Path) -> str | None:
+    """Returns which file a temporary one was to become; `None` for any other file.
+
+    Args:
+        path: A file beside those that `written_atomically` wrote.
+
+    Example:
+        >>> unfinished_name(Path(".0123456789abcdef0123456789abcdef.model.keras"))
+        'model.keras'
+        >>> unfinished_name(Path("model.keras")) is None
+        True
+    """
+    match = _UNFINISHED.fullmatch(Path(path).name)
+    return match[1] if match else None
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes what killed processes left, in a folder that nobody else writes to.
+
+    Args:
+        folder: The folder, such as one that is `locked`; not those inside it.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / ".0123456789abcdef0123456789abcdef.a.txt").touch()
+        >>> remove_unfinished(folder)
+        >>> list(folder.iterdir())
+        []
+    """
+    for path in Path(folder).iterdir():
+        if unfinished_name(path) and (path.is_symlink() or path.is_file()):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps a folder to one run: of two that ask for it, the second is refused.
+
+    The lock ends with the block, or with the process: a killed run leaves none behind.
+    Its file, `.lock`, stays in the folder and means nothing by itself.
+
+    Args:
+        folder: An existing folder.
+
+    Raises:
+        FolderInUse: If another run has the folder.
+        OSError: If the folder cannot be written to.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with locked(folder):
+        ...     with locked(folder):
+        ...         pass
+        Traceback (most recent call last):
+        ...
+        bhn_tf.files.FolderInUse: Another run works in ...
+    """
+    # Not there on every system, unlike the rest of this file.
+    import fcntl
+
+    # Opened for writing, as locks over a network ask for, and never written to.
+    with open(Path(folder) / _LOCK, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FolderInUse(
+                f"Another run works in {folder}. Wait for its end, or give another "
+                "folder."
+            ) from error
+        yield
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_names(folder: Path) -> None:
+    # A name that is lost with the power is the old file again: no reason to fail
+    # where folders cannot be flushed.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,8 +1,5 @@
 """Binaries that reproduce the paper's experiments: flags in, results out."""
 
-import logging
-import os
+from trainers.quiet_start import import_tensorflow
 
-# TensorFlow's remarks on the machine would bury what a trainer has to say.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-logging.getLogger("tensorflow").setLevel(logging.ERROR)
+import_tensorflow()

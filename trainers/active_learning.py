@@ -12,13 +12,14 @@ A killed run goes on where it stood, and asks for the same labels.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import active, baselines, data, layers, plots
-from trainers import methods
+from bhn_tf import active, baselines, layers, plots
+from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
     UsageProblem,
@@ -29,6 +30,7 @@ from trainers.config import (
     run_binary,
     sizes,
 )
+from trainers.image_sets import load_splits
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
 from trainers.tables import text_table
@@ -47,6 +49,9 @@ def _some_of(*choices: str):
 @dataclasses.dataclass(frozen=True)
 class Config(CommonConfig):
     """Configuration of `trainers.active_learning`."""
+
+    # No flag here: a learner trains on one device.
+    strategy: ClassVar[str] = "default"
 
     methods: tuple = flag(
         ("bhn", "mc_dropout", "deterministic"),
@@ -77,25 +82,29 @@ class Config(CommonConfig):
     stop_at_target: bool = flag(False, "End a run once it has the target accuracy.")
 
 
+@dataclasses.dataclass
+class ActiveLearning:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "active_learning"
+
+    def load(self) -> dict:
+        return _load(_sized(self.config))
+
+    def compute(self, folder: RunFolder, sets: dict) -> dict:
+        return _ask_and_train(_sized(self.config), folder, sets)
+
+    def table(self, results: dict) -> str:
+        return _table(results, self.config.target_accuracy)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return f"\nCurves, pictures and all that was asked for are in {folder.path}/."
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the data or the output folder cannot be used.
-    """
-    sized = _sized(config)
-    sets = _load(sized)
-    folder = RunFolder(config, "active_learning")
-    results = folder.finished_or(lambda: _ask_and_train(sized, config, folder, sets))
-    print(_table(results))
-    print(f"\nCurves, pictures and all that was asked for are in {folder.path}/.")
-    return results
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(ActiveLearning(config))
 
 
 def _sized(config: Config) -> Config:
@@ -109,17 +118,8 @@ def _sized(config: Config) -> Config:
 
 
 def _load(config: Config) -> dict:
-    try:
-        sets = data.load(config.dataset, data_dir=config.data_dir or None)
-        if not {"train", "test"} <= set(sets):
-            raise ValueError(
-                f"{config.dataset!r} has the splits {sorted(sets)}; active learning "
-                "needs 'train', the pool, and 'test'."
-            )
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        raise UsageProblem(
-            f"--dataset={config.dataset} --data_dir={config.data_dir}: {error}"
-        ) from error
+    """The pool, "train", and "test"."""
+    sets = load_splits(config)
     smallest = np.bincount(sets["train"][1]).min()
     if config.initial_per_class > smallest:
         raise UsageProblem(
@@ -192,25 +192,23 @@ def _make_model(config: Config, shape, num_classes: int, method: str):
 # -- the experiment ----------------------------------------------------------------
 
 
-def _ask_and_train(sized: Config, config: Config, folder: RunFolder, sets) -> dict:
+def _ask_and_train(config: Config, folder: RunFolder, sets) -> dict:
     runs = {}
-    for seed in range(sized.seed, sized.seed + sized.num_seeds):
-        for method in sized.methods:
-            for acquisition in sized.acquisitions:
+    for seed in range(config.seed, config.seed + config.num_seeds):
+        for method in config.methods:
+            for acquisition in config.acquisitions:
                 runs[method, acquisition, seed] = _one_run(
-                    sized, folder, sets, method, acquisition, seed
+                    config, folder, sets, method, acquisition, seed
                 )
     results = {"curves": {}, "labels_needed": {}}
     for (method, acquisition, seed), curve in runs.items():
         for name, value in (
             ("curves", curve),
-            ("labels_needed", _labels_needed(curve, sized.target_accuracy)),
+            ("labels_needed", _labels_needed(curve, config.target_accuracy)),
         ):
             of_method = results[name].setdefault(method, {})
             of_method.setdefault(acquisition, {})[str(seed)] = value
-    _draw_pictures(sized, folder, results["curves"])
-    results["config"] = dataclasses.asdict(config)
-    folder.write_json("results.json", results)
+    _draw_pictures(config, folder, results["curves"])
     return results
 
 
@@ -229,7 +227,7 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
         candidate_size=config.candidate_size,
         warm_start=_WARM_START[config.warm_start],
         fit_kwargs={"epochs": config.epochs or 50, "batch_size": config.batch_size},
-        directory=folder.checkpoints / name,
+        directory=folder.learner_directory(name),
         seed=seed,
     )
     learner.run(0, test)
@@ -242,7 +240,13 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
         if not learner.run(1, test):
             break
     rounds = [learner.initial_round, *learner.history]
-    folder.log_epochs(name, [{"method": name, **entry} for entry in rounds])
+    folder.epochs.replace(
+        name,
+        [
+            {"method": name, "epoch": number, **entry}
+            for number, entry in enumerate(rounds)
+        ],
+    )
     return {
         "num_labelled": [entry["num_labelled"] for entry in rounds],
         "accuracy": [entry["metrics"]["val_accuracy"] for entry in rounds],
@@ -266,13 +270,13 @@ def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:
     for method, of_method in curves.items():
         bands = {a.replace("_", " "): _band(c) for a, c in of_method.items()}
         figure = plots.acquisition_curves(bands, config.target_accuracy)
-        plots.save(figure, folder.path / f"{method}.png")
+        plots.save(figure, folder.file(f"{method}.png"))
         for acquisition, found in of_method.items():
             of_acquisition = by_acquisition.setdefault(acquisition, {})
             of_acquisition[METHOD_NAMES[method]] = _band(found)
     for acquisition, bands in by_acquisition.items():
         figure = plots.acquisition_curves(bands, config.target_accuracy)
-        plots.save(figure, folder.path / f"{acquisition}.png")
+        plots.save(figure, folder.file(f"{acquisition}.png"))
 
 
 def _band(by_seed: dict) -> tuple:
@@ -283,8 +287,7 @@ def _band(by_seed: dict) -> tuple:
     return first["num_labelled"][:length], accuracy
 
 
-def _table(results: dict) -> str:
-    target = results["config"]["target_accuracy"]
+def _table(results: dict, target: float) -> str:
     rows = [["", "acquisition", f"labels for {target:.0%}, by seed", "last accuracy"]]
     for method, of_method in results["curves"].items():
         for acquisition, by_seed in of_method.items():

@@ -15,10 +15,10 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import attacks, metrics, plots
+from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
-    save_main_model,
     train_methods,
 )
 from trainers.config import at_least, flag, numbers, run_binary
@@ -78,29 +78,34 @@ class Config(ComparisonConfig):
     clip: bool = flag(True, "Keep attacked images in [0, 1].")
 
 
+@dataclasses.dataclass
+class AdversarialDetection:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "adversarial_detection"
+
+    def load(self) -> dict:
+        return load_splits(self.config)
+
+    def compute(self, folder: RunFolder, sets: dict) -> dict:
+        return _train_and_attack(self.config, folder, sets)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            f"\nIn percent, by {_SHOWN_SCORE}: how well it tells attacked rows from "
+            "clean ones,\nand rows that are answered wrongly from those answered "
+            "rightly (AUROC, 50 is chance).\nAll scores and step sizes, and pictures: "
+            f"{folder.path}/"
+        )
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the data or the output folder cannot be used.
-    """
-    sets = load_splits(config)
-    folder = RunFolder(config, "adversarial_detection")
-    results = folder.finished_or(lambda: _train_and_attack(config, folder, sets))
-    print(_table(results))
-    print(
-        f"\nIn percent, by {_SHOWN_SCORE}: how well it tells attacked rows from clean "
-        "ones,\nand rows that are answered wrongly from those answered rightly (AUROC, "
-        "50 is chance).\nAll scores and step sizes, and pictures: "
-        f"{folder.path}/"
-    )
-    return results
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(AdversarialDetection(config))
 
 
 def _epsilons(config: Config) -> list[float]:
@@ -141,15 +146,14 @@ def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
             }
         measured[method] = {"attacks": by_attack, "seconds": seconds}
         if method == main:
-            save_main_model(folder, model)
+            folder.save_model("model.keras", model)
+            folder.export(model)
     results = {
         "methods": measured,
         "epsilons": _epsilons(config),
         "rows": {name: len(x) for name, (x, _) in sets.items()},
-        "config": dataclasses.asdict(config),
     }
     _draw_pictures(config, folder, results)
-    folder.write_json("results.json", results)
     return results
 
 
@@ -240,7 +244,7 @@ def _draw_pictures(config: Config, folder: RunFolder, results: dict) -> None:
                 share_y=not has_units,
             )
     for name, figure in pictures.items():
-        plots.save(figure, folder.path / f"{name}.png")
+        plots.save(figure, folder.file(f"{name}.png"))
 
 
 def _table(results: dict) -> str:

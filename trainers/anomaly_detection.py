@@ -17,10 +17,10 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import metrics, plots, uncertainty
+from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
-    save_main_model,
     train_methods,
 )
 from trainers.config import UsageProblem, at_least, flag, one_of, run_binary
@@ -55,31 +55,36 @@ class Config(ComparisonConfig):
     )
 
 
+@dataclasses.dataclass
+class AnomalyDetection:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "anomaly_detection"
+
+    def load(self) -> dict:
+        return _load(self.config)
+
+    def compute(self, folder: RunFolder, sets: dict) -> dict:
+        return _train_and_compare(self.config, folder, sets)
+
+    def table(self, results: dict) -> str:
+        return _table(results, self.config.score)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            f"\nIn percent, by {self.config.score}: area under the ROC curve; average "
+            "precision\nwith the test set positive (PR+) and with the anomalies "
+            "positive (PR-); false\nalarms where 95 % of the anomalies are found "
+            "(FPR95). Own errors: rows of the test\nset that the method gets wrong, "
+            "against those it gets right.\n"
+            f"All scores, and pictures: {folder.path}/"
+        )
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the data or the output folder cannot be used.
-    """
-    sets = _load(config)
-    folder = RunFolder(config, "anomaly_detection")
-    results = folder.finished_or(lambda: _train_and_compare(config, folder, sets))
-    print(_table(results, config.score))
-    print(
-        f"\nIn percent, by {config.score}: area under the ROC curve; average "
-        "precision\nwith the test set positive (PR+) and with the anomalies positive "
-        "(PR-); false\nalarms where 95 % of the anomalies are found (FPR95). Own "
-        "errors: rows of the test\nset that the method gets wrong, against those it "
-        "gets right.\n"
-        f"All scores, and pictures: {folder.path}/"
-    )
-    return results
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(AnomalyDetection(config))
 
 
 # -- data --------------------------------------------------------------------------
@@ -137,17 +142,15 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
             "anomalies": {name: found[config.score] for name, found in outside.items()},
         }
         if method == "bhn":
-            save_main_model(folder, model)
+            folder.save_model("model.keras", model)
+            folder.export(model)
     _draw_pictures(config, folder, scores)
     rows = {name: len(x) for name, x in sets["anomalies"].items()}
-    results = {
+    return {
         "methods": measured,
         "rows": {"train": len(sets["train"][0]), "test": len(x_test), **rows},
         "notes": {name: _STAND_INS[name] for name in rows if name in _STAND_INS},
-        "config": dataclasses.asdict(config),
     }
-    folder.write_json("results.json", results)
-    return results
 
 
 def _measure(inside: dict, outside: dict, wrong) -> dict:
@@ -189,7 +192,7 @@ def _draw_pictures(config: Config, folder: RunFolder, scores: dict) -> None:
     if errors:
         pictures["roc_own_errors.png"] = plots.roc_curves(errors)
     for name, figure in pictures.items():
-        plots.save(figure, folder.path / name)
+        plots.save(figure, folder.file(name))
 
 
 # -- what is printed -----------------------------------------------------------------

@@ -14,10 +14,10 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import metrics, plots
+from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
-    save_main_model,
     train_methods,
 )
 from trainers.config import flag, numbers, run_binary
@@ -46,35 +46,34 @@ class Config(ComparisonConfig):
     )
 
 
+@dataclasses.dataclass
+class Classification:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "classification"
+
+    def load(self) -> dict:
+        """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
+        splits = load_splits(self.config)
+        x, _ = splits["test"]
+        names = self.config.anomalies
+        anomalies = load_anomalies(self.config, names, x.shape[1:], len(x))
+        return {**splits, "anomalies": anomalies}
+
+    def compute(self, folder: RunFolder, sets: dict) -> dict:
+        return _train_and_compare(self.config, folder, sets)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return _where_to_look(folder)
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the data or the output folder cannot be used.
-    """
-    sets = _load(config)
-    folder = RunFolder(config, "classification")
-    results = folder.finished_or(lambda: _train_and_compare(config, folder, sets))
-    print(_table(results))
-    print(_where_to_look(folder))
-    return results
-
-
-# -- data --------------------------------------------------------------------------
-
-
-def _load(config: Config) -> dict:
-    """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
-    splits = load_splits(config)
-    x = splits["test"][0]
-    anomalies = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
-    return {**splits, "anomalies": anomalies}
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(Classification(config))
 
 
 # -- the experiment ----------------------------------------------------------------
@@ -95,11 +94,10 @@ def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
         )
         if method == "bhn":
             quality = {name: measured[method][name] for name in _QUALITY}
-            save_main_model(folder, model, quality)
+            folder.save_model("model.keras", model)
+            folder.export(model, quality)
     _draw_pictures(folder, uncertainties, sets["test"][1])
-    results = {"methods": measured, "config": dataclasses.asdict(config)}
-    folder.write_json("results.json", results)
-    return results
+    return {"methods": measured}
 
 
 def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
@@ -156,7 +154,7 @@ def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
         ),
     }
     for name, figure in pictures.items():
-        plots.save(figure, folder.path / name)
+        plots.save(figure, folder.file(name))
 
 
 # -- what is printed -----------------------------------------------------------------

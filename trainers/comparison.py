@@ -65,19 +65,6 @@ def predict_uncertainty(config: ComparisonConfig, model, x) -> dict:
     )
 
 
-def save_main_model(folder: RunFolder, model, measured: dict | None = None) -> None:
-    """Saves the trained model, and exports it once, also where a killed run had not.
-
-    Args:
-        folder: Where the model goes.
-        model: The trained model.
-        measured: Its quality, numbers by name, for the model card.
-    """
-    model.save(folder.path / "model.keras")
-    if not (folder.path / "saved_model" / "1").exists():
-        model.export(folder.path / "saved_model", metrics=measured)
-
-
 def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
     def network(dense, dropout_rate=0.0):
         return methods.perceptron(shape, config.units, num_classes, dense, dropout_rate)

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable
 
-from absl import app, flags
+from absl import app, flags, logging
 
 
 class UsageProblem(Exception):
@@ -105,7 +105,7 @@ class CommonConfig(CheckedConfig):
     )
     jit_compile: bool = flag(False, "Compile training steps with XLA.")
     resume: bool = flag(True, "Go on where an earlier run of this folder stopped.")
-    overwrite: bool = flag(False, "Delete what the output folder holds.")
+    overwrite: bool = flag(False, "Delete what an earlier run of the folder wrote.")
     scale: str = flag(
         "full",
         "'smoke' is a short run that only shows that all parts work.",
@@ -123,7 +123,13 @@ def _as_text(value) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _define_flags(config_class) -> None:
+def define_flags(config_class, flag_values=flags.FLAGS) -> None:
+    """Defines a flag for each field of a configuration.
+
+    Args:
+        config_class: A dataclass whose fields are made by `flag`.
+        flag_values: Where the flags belong; the process's own by default.
+    """
     define = {
         bool: flags.DEFINE_boolean,
         int: flags.DEFINE_integer,
@@ -138,14 +144,31 @@ def _define_flags(config_class) -> None:
             field.name,
             list(map(str, default)) if isinstance(default, tuple) else default,
             field.metadata["help"],
+            flag_values=flag_values,
             module_name=sys.argv[0],
         )
 
 
-def _config_from_flags(config_class):
+def read_flags(config_class, arguments, flag_values=flags.FLAGS):
+    """Returns the configuration that parsed flags describe.
+
+    Args:
+        config_class: The class whose flags were defined.
+        arguments: The name of the binary, and what parsing left over.
+        flag_values: Where the flags belong.
+
+    Raises:
+        UsageProblem: If a value makes no sense.
+        absl.app.UsageError: If anything was left over.
+    """
+    if len(arguments) > 1:
+        raise app.UsageError(
+            f"Unexpected argument {arguments[1]!r}: flags are written --name=value, "
+            "and switches --name or --noname."
+        )
     values = {}
     for field in dataclasses.fields(config_class):
-        value = flags.FLAGS[field.name].value
+        value = flag_values[field.name].value
         if isinstance(field.default, tuple):
             value = _parse_tuple(field, value)
         values[field.name] = value
@@ -170,16 +193,13 @@ def run_binary(config_class, run: Callable) -> None:
         config_class: A dataclass whose fields are made by `flag`.
         run: Called with the configuration.
     """
-    _define_flags(config_class)
+    define_flags(config_class)
+    # What TensorFlow says in Python of every export is no user's business.
+    flags.FLAGS.verbosity = logging.WARNING
 
     def main(arguments):
-        if len(arguments) > 1:
-            raise app.UsageError(
-                f"Unexpected argument {arguments[1]!r}: flags are written "
-                "--name=value, and switches --name or --noname."
-            )
         try:
-            run(_config_from_flags(config_class))
+            run(read_flags(config_class, arguments))
         except UsageProblem as problem:
             sys.exit(f"{problem}")
 

@@ -13,16 +13,16 @@ import dataclasses
 import numpy as np
 
 import bhn_tf
-from bhn_tf import callbacks, correlation, data, layers, plots
-from trainers import methods
+from bhn_tf import callbacks, correlation, layers, plots
+from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
-    UsageProblem,
     at_least,
     flag,
     run_binary,
     sizes,
 )
+from trainers.image_sets import load_splits, num_classes
 from trainers.run_folder import RunFolder
 from trainers.tables import text_table
 from trainers.training import train
@@ -42,46 +42,39 @@ class Config(CommonConfig):
     )
 
 
+@dataclasses.dataclass
+class CorrelatedWeights:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "correlated_weights"
+
+    def load(self) -> dict:
+        return load_splits(self.config)
+
+    def compute(self, folder: RunFolder, sets: dict) -> dict:
+        return _train_and_test(self.config, folder, sets)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            f"\nOf independent weights, {_LEVEL} of the p-values are below {_LEVEL}.\n"
+            f"Results and pictures are in {folder.path}/:\n"
+            "  results.json, p_values.png, scatter_matrix.png, model.keras"
+        )
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the data or the output folder cannot be used.
-    """
-    sets = _load(config)
-    folder = RunFolder(config, "correlated_weights")
-    results = folder.finished_or(lambda: _train_and_test(config, folder, sets))
-    print(_table(results))
-    print(
-        f"\nOf independent weights, {_LEVEL} of the p-values are below {_LEVEL}.\n"
-        f"Results and pictures are in {folder.path}/:\n"
-        "  results.json, p_values.png, scatter_matrix.png, model.keras"
-    )
-    return results
-
-
-def _load(config: Config) -> dict:
-    try:
-        splits = data.load(config.dataset, data_dir=config.data_dir or None)
-        sets = {name: splits[name] for name in ("train", "test")}
-    except (ValueError, KeyError, FileNotFoundError, ImportError) as error:
-        raise UsageProblem(
-            f"--dataset={config.dataset} --data_dir={config.data_dir}: {error}"
-        ) from error
-    return sets
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(CorrelatedWeights(config))
 
 
 def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
     x, y = sets["train"]
     epochs = config.epochs or (10 if config.is_smoke else 50)
     num_steps = epochs * -(-len(x) // config.batch_size)
-    num_classes = int(max(y.max(), sets["test"][1].max())) + 1
     flow = dataclasses.replace(
         config,
         num_flow_layers=min(2, config.num_flow_layers)
@@ -102,7 +95,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
             name,
             config,
             lambda variant=variant: _compiled(
-                variant, x.shape[1:], num_classes, len(x), num_steps
+                variant, x.shape[1:], num_classes(sets), len(x), num_steps
             ),
             x,
             y,
@@ -121,25 +114,23 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
             "seconds": seconds,
         }
         if name == config.hypernet:
-            model.save(folder.path / "model.keras")
+            folder.save_model("model.keras", model)
             shown = _most_correlated(found)
             picture = plots.scatter_matrix(
                 draws[:, shown], [f"weight {index}" for index in shown]
             )
-            plots.save(picture, folder.path / "scatter_matrix.png")
+            plots.save(picture, folder.file("scatter_matrix.png"))
     names = {"realnvp": "RealNVP", "iaf": "IAF", "mean_field": "mean field (L = 0)"}
     picture = plots.p_value_histogram({names[n]: p for n, p in p_values.items()})
-    plots.save(picture, folder.path / "p_values.png")
-    results = {"methods": measured, "config": dataclasses.asdict(config)}
-    folder.write_json("results.json", results)
-    return results
+    plots.save(picture, folder.file("p_values.png"))
+    return {"methods": measured}
 
 
-def _compiled(config: Config, shape, num_classes, num_examples, num_steps):
+def _compiled(config: Config, shape, num_outputs, num_examples, num_steps):
     def dense(*args, **kwargs):
         return layers.WeightNormDense(*args, random="kernel", **kwargs)
 
-    network = methods.perceptron(shape, config.units, num_classes, dense)
+    network = methods.perceptron(shape, config.units, num_outputs, dense)
     hypernet = methods.hypernet(config, initial_stddev=0.05)
     model = bhn_tf.BayesianHypernet(network, hypernet, num_examples=num_examples)
     return methods.compiled(model, config, num_steps)

@@ -31,7 +31,8 @@ def load_splits(config: CommonConfig) -> dict:
     At --scale=smoke some rows stand for all.
 
     Raises:
-        UsageProblem: If the set cannot be read, or has no training and test rows.
+        UsageProblem: If the set cannot be read, has no training and test rows, or
+            has one class alone.
     """
     splits = _load(config.dataset, config, "dataset")
     if set(splits) == {"all"}:
@@ -44,6 +45,11 @@ def load_splits(config: CommonConfig) -> dict:
             "'test' are needed."
         )
     splits = {name: splits[name] for name in ("train", "test")}
+    if num_classes(splits) < 2:
+        raise UsageProblem(
+            f"--dataset={config.dataset} has one class; at least two are needed to "
+            "tell rows apart."
+        )
     if config.is_smoke:
         for name, (x, y) in splits.items():
             rows = _evenly(len(x), _SMOKE_ROWS[name])

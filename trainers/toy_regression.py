@@ -11,13 +11,14 @@ the data as Monte Carlo's does.
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import keras
 import numpy as np
 
 import bhn_tf
 from bhn_tf import baselines, callbacks, data, hamiltonian, layers, likelihoods, plots
-from trainers import methods
+from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
     at_least,
@@ -46,7 +47,10 @@ _SHOWN_RANGE = (-0.5, 1.5)
 class Config(CommonConfig):
     """Configuration of `trainers.toy_regression`."""
 
-    dataset: str = flag("blundell", "The curve.", **one_of("blundell"))
+    # No flags here: there is one curve, and it is drawn, not read.
+    dataset: ClassVar[str] = "blundell"
+    data_dir: ClassVar[str] = ""
+
     num_examples: int = flag(100, "N, points of the training data.", **at_least(2))
     num_shown: int = flag(50, "Points that the picture shows.", **at_least(1))
     units: tuple = flag((50,), "Units of the hidden layers.", **sizes())
@@ -67,33 +71,38 @@ class Config(CommonConfig):
     )
 
 
+@dataclasses.dataclass
+class ToyRegression:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "toy_regression"
+
+    def load(self) -> tuple[np.ndarray, np.ndarray]:
+        return data.blundell(self.config.num_examples, self.config.seed)
+
+    def compute(self, folder: RunFolder, points: tuple) -> dict:
+        return _train_and_compare(self.config, folder, *points)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            "\nstd: standard deviation of the predictive mean, without noise, "
+            f"averaged\nover inputs in {_DATA_RANGE} (data) and the rest of "
+            f"{_SHOWN_RANGE} (outside).\n"
+            f"Results and pictures are in {folder.path}/:\n"
+            "  results.json, regression.png, std.png, scales.keras, all_weights.keras"
+        )
+
+
 def run(config: Config) -> dict:
-    """Runs the experiment.
-
-    Args:
-        config: What the flags say.
-
-    Returns:
-        The content of `results.json`.
-
-    Raises:
-        UsageProblem: If the output folder cannot be used.
-    """
-    folder = RunFolder(config, "toy_regression")
-    results = folder.finished_or(lambda: _train_and_compare(config, folder))
-    print(_table(results))
-    print(
-        "\nstd: standard deviation of the predictive mean, without noise, averaged\n"
-        f"over inputs in {_DATA_RANGE} (data) and the rest of {_SHOWN_RANGE} "
-        "(outside).\n"
-        f"Results and pictures are in {folder.path}/:\n"
-        "  results.json, regression.png, std.png, scales.keras, all_weights.keras"
-    )
-    return results
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(ToyRegression(config))
 
 
-def _train_and_compare(config: Config, folder: RunFolder) -> dict:
-    x, y = data.blundell(config.num_examples, config.seed)
+def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
     epochs = config.epochs or (300 if config.is_smoke else 40_000)
     num_steps = epochs * -(-len(x) // config.batch_size)
@@ -117,7 +126,7 @@ def _train_and_compare(config: Config, folder: RunFolder) -> dict:
         )
         found[panel] = {**_measure(grid, answers[panel]), "seconds": seconds}
         if is_bayesian:
-            model.save(folder.path / f"{panel}.keras")
+            folder.save_model(f"{panel}.keras", model)
             draws = _hamiltonian(config, folder, panel, model, x, y)
             answers[f"{panel}_hmc"] = hamiltonian.predict_uncertainty(
                 model, grid, draws.draws
@@ -132,9 +141,7 @@ def _train_and_compare(config: Config, folder: RunFolder) -> dict:
                 **_compare(grid, answers[panel], answers[f"{panel}_hmc"]),
             }
     _draw_pictures(config, folder, grid, answers, x, y)
-    results = {"panels": found, "config": dataclasses.asdict(config)}
-    folder.write_json("results.json", results)
-    return results
+    return {"panels": found}
 
 
 # -- models --------------------------------------------------------------------------
@@ -167,7 +174,7 @@ def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
 
 def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
     """Draws by Monte Carlo, or those that a killed run has left."""
-    kept = folder.read_arrays(f"{panel}-hmc")
+    kept = folder.checkpoints.load_arrays(f"{panel}-hmc")
     if kept is not None:
         draws = kept.pop("draws")
         numbers = {name: value.item() for name, value in kept.items()}
@@ -186,7 +193,7 @@ def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
         max_tree_depth=8 if config.is_smoke else 10,
         progress=methods.print_steps,
     )
-    folder.write_arrays(f"{panel}-hmc", found._asdict())
+    folder.checkpoints.save_arrays(f"{panel}-hmc", found._asdict())
     return found
 
 
@@ -260,10 +267,10 @@ def _draw_pictures(config: Config, folder: RunFolder, grid, answers, x, y) -> No
     }
     few = slice(config.num_shown)
     panels = plots.regression_panels(grid, shown, x[few], y[few])
-    plots.save(panels, folder.path / "regression.png")
+    plots.save(panels, folder.file("regression.png"))
     spreads = {name: std for name, (_, std) in shown.items() if name != "deterministic"}
     curves = plots.std_curves(grid, spreads, _DATA_RANGE)
-    plots.save(curves, folder.path / "std.png")
+    plots.save(curves, folder.file("std.png"))
 
 
 def _table(results: dict) -> str:

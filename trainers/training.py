@@ -1,5 +1,6 @@
 """Training that shows progress, resumes after a kill and repeats exactly."""
 
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -13,9 +14,13 @@ from trainers.run_folder import RunFolder
 _SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
 
-def make_strategy(config: CommonConfig) -> tf.distribute.Strategy:
-    """Returns the strategy that `--strategy` names."""
-    if config.strategy == "mirrored":
+@functools.cache
+def strategy_of(name: str) -> tf.distribute.Strategy:
+    """Returns the strategy that `--strategy` names, one object a process.
+
+    Several objects would give their collective operations the same keys, and clash.
+    """
+    if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
 
@@ -55,7 +60,7 @@ class _Progress(keras.callbacks.Callback):
         self._first_epoch = first_epoch
         self._logged = [
             entry
-            for entry in folder.read_epochs(method)
+            for entry in folder.epochs.read(method)
             if entry["epoch"] <= first_epoch
         ]
         self._bar = keras.utils.Progbar(
@@ -79,8 +84,8 @@ class _Progress(keras.callbacks.Callback):
         is_last = done == self._epochs
         if is_last or now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS:
             # Log lines beyond the checkpoint are dropped when a killed run goes on.
-            self._folder.log_epochs(self._method, self._logged)
-            self._folder.save_checkpoint(self._method, done, self.model)
+            self._folder.epochs.replace(self._method, self._logged)
+            self._folder.checkpoints.save(self._method, done, self.model)
             self._last_checkpoint = time.monotonic()
         self._show(done, {name: logs[name] for name in self._SHOWN if name in logs})
 
@@ -118,8 +123,8 @@ def train(
         The trained model and the seconds of training, over all runs.
     """
     keras.utils.set_random_seed(config.seed)
-    with make_strategy(config).scope():
-        first_epoch, model = folder.load_checkpoint(method) or (0, make_model())
+    with strategy_of(config.strategy).scope():
+        first_epoch, model = folder.checkpoints.load(method) or (0, make_model())
     if first_epoch < epochs:
         model.fit(
             shuffled_epochs(x, y, config.batch_size, config.seed, first_epoch, epochs),
@@ -129,4 +134,4 @@ def train(
             verbose=0,
             callbacks=[*callbacks, _Progress(folder, method, first_epoch, epochs)],
         )
-    return model, sum(entry["seconds"] for entry in folder.read_epochs(method))
+    return model, sum(entry["seconds"] for entry in folder.epochs.read(method))

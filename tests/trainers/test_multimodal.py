@@ -1,19 +1,17 @@
 """Two modes: exact numbers beside those of the draws, in a complete folder."""
 
-import json
-
 import numpy as np
 import pytest
 
+from tests.trainers.run_checks import check_folder, finish
 from trainers import multimodal
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("multimodal") / "run"
-    config = multimodal.Config(
-        output_dir=str(folder),
-        smoke=True,
+    return finish(
+        multimodal,
+        tmp_path_factory,
         hypernet="realnvp",
         num_flow_layers=2,
         flow_units=(8,),
@@ -23,14 +21,10 @@ def finished(tmp_path_factory):
         num_chains=2,
         num_burnin_steps=50,
     )
-    return config, folder, multimodal.run(config)
 
 
 def test_results_hold_the_mass_of_each_mode(finished):
-    _, folder, results = finished
-    assert json.loads((folder / "results.json").read_text()) == json.loads(
-        json.dumps(results)
-    )
+    results = finished.results
     assert set(results["methods"]) == {"realnvp", "hmc"}
     for found in results["methods"].values():
         assert sum(found["mass"].values()) == pytest.approx(1.0)
@@ -39,7 +33,7 @@ def test_results_hold_the_mass_of_each_mode(finished):
 
 
 def test_the_exact_modes_are_equal(finished):
-    exact = finished[2]["exact"]
+    exact = finished.results["exact"]
     assert exact["mass"]["both_positive"] == pytest.approx(0.5, abs=1e-4)
     assert exact["mass"]["both_negative"] == pytest.approx(0.5, abs=1e-4)
 
@@ -58,15 +52,4 @@ def test_mass_counts_the_quadrants():
 
 
 def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
-    config, folder, results = finished
-    names = {path.name for path in folder.iterdir()}
-    assert names >= {
-        "config.json",
-        "metrics.jsonl",
-        "results.json",
-        "modes.png",
-        "model.keras",
-        "checkpoints",
-    }
-    assert multimodal.run(config) == json.loads(json.dumps(results))
-    assert "finished" in capsys.readouterr().out
+    check_folder(finished, {"modes.png", "model.keras"}, capsys)

@@ -1,21 +1,21 @@
 """The toy regression: hypernets and Monte Carlo over the same quantities."""
 
-import dataclasses
-import json
-import shutil
-
 import numpy as np
 import pytest
 
+from tests.trainers.run_checks import (
+    check_folder,
+    finish,
+    repeat_without_results,
+)
 from trainers import toy_regression
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("toy") / "run"
-    config = toy_regression.Config(
-        output_dir=str(folder),
-        smoke=True,
+    return finish(
+        toy_regression,
+        tmp_path_factory,
         num_examples=20,
         units=(4,),
         num_flow_layers=2,
@@ -23,17 +23,13 @@ def finished(tmp_path_factory):
         epochs=20,
         train_samples=4,
         num_samples=50,
+        num_chains=2,
         num_burnin_steps=50,
     )
-    return config, folder, toy_regression.run(config)
 
 
 def test_results_compare_each_bayesian_panel_with_monte_carlo(finished):
-    _, folder, results = finished
-    assert json.loads((folder / "results.json").read_text()) == json.loads(
-        json.dumps(results)
-    )
-    panels = results["panels"]
+    panels = finished.results["panels"]
     assert panels["scales"]["num_random"] == 5
     assert panels["all_weights"]["num_random"] == 13
     assert panels["deterministic"]["epistemic_std"] == {"data": 0.0, "outside": 0.0}
@@ -56,31 +52,15 @@ def test_regions_are_where_data_are_and_the_rest():
     assert regions["outside"].tolist() == [True, False, False, True]
 
 
-def test_the_folder_is_complete(finished):
-    _, folder, _ = finished
-    assert {path.name for path in folder.iterdir()} >= {
-        "config.json",
-        "metrics.jsonl",
-        "results.json",
-        "regression.png",
-        "std.png",
-        "scales.keras",
-        "all_weights.keras",
-        "checkpoints",
-    }
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
+    models = {"scales.keras", "all_weights.keras"}
+    check_folder(finished, {"regression.png", "std.png", *models}, capsys)
 
 
 def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
-    config, folder, results = finished
-    shutil.copytree(folder, tmp_path / "run")
-    (tmp_path / "run" / "results.json").unlink()
-    again = toy_regression.run(
-        dataclasses.replace(config, output_dir=str(tmp_path / "run"))
-    )
-    printed = capsys.readouterr().out
-    assert "Hamiltonian" not in printed and "Training" not in printed
+    again = repeat_without_results(finished, tmp_path / "run", capsys)
     for name in ("scales", "all_weights"):
-        a, b = again["panels"][name], results["panels"][name]
+        a, b = again["panels"][name], finished.results["panels"][name]
         assert a["epistemic_std"] == pytest.approx(b["epistemic_std"], rel=1e-5)
         assert a["hmc"]["epistemic_std"] == pytest.approx(
             b["hmc"]["epistemic_std"], rel=1e-5

@@ -3,11 +3,12 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bhn_tf
 from trainers.config import CommonConfig
 from trainers.run_folder import RunFolder
-from trainers.training import shuffled_epochs, train
+from trainers.training import shuffled_epochs, strategy_of, train
 
 
 @pytest.fixture
@@ -52,10 +53,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, tmp_path):
         config = CommonConfig(output_dir=str(tmp_path / name), batch_size=16)
         annealing = bhn_tf.callbacks.KLAnnealing(start=0.0, epochs=3)
         for epochs in stops:
-            folder = RunFolder(config, "test")
-            model, seconds = train(
-                folder, "bhn", config, make_model, *data, epochs, [annealing]
-            )
+            with RunFolder(config, "test") as folder:
+                model, seconds = train(
+                    folder, "bhn", config, make_model, *data, epochs, [annealing]
+                )
         return folder, model, seconds
 
     _, whole, _ = run("whole", [4])
@@ -63,5 +64,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, tmp_path):
     assert int(resumed.optimizer.iterations) == 16
     for a, b in zip(whole.get_weights(), resumed.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert [entry["epoch"] for entry in folder.read_epochs("bhn")] == [1, 2, 3, 4]
+    assert [entry["epoch"] for entry in folder.epochs.read("bhn")] == [1, 2, 3, 4]
     assert seconds > 0
+
+
+def test_a_process_has_one_strategy_of_a_name():
+    # Two would give their collective operations the same keys, and clash.
+    assert strategy_of("mirrored") is strategy_of("mirrored")
+    assert strategy_of("default") is tf.distribute.get_strategy()

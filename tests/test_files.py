@@ -1,0 +1,90 @@
+"""Files written whole or not at all, and folders of one run at a time."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent import futures
+
+import pytest
+
+from bhn_tf import files
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    files.write_text(path, "old")
+    with pytest.raises(RuntimeError, match="in the middle"):
+        with files.written_atomically(path) as temporary:
+            temporary.write_text("ne")
+            raise RuntimeError("in the middle")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    files.write_text(path, "old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_renamed_is_on_the_disk(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("flush"), fsync(fd))[1])
+    monkeypatch.setattr(os, "replace", lambda *a: (done.append("move"), replace(*a))[1])
+    files.write_text(tmp_path / "a.txt", "new")
+    assert done == ["flush", "move", "flush"]
+
+
+def test_many_writers_of_one_file_do_not_meet(tmp_path):
+    path = tmp_path / "a.txt"
+    contents = [f"{number}" * 50_000 for number in range(8)]
+    with futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: files.write_text(path, text), contents * 4))
+    assert path.read_text() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_temporary_files_of_one_process_differ_and_keep_the_ending(tmp_path):
+    path = tmp_path / "a.keras"
+    with files.written_atomically(path) as one, files.written_atomically(path) as other:
+        assert one != other
+        assert one.suffix == other.suffix == ".keras"
+        assert files.unfinished_name(one) == "a.keras"
+        one.touch(), other.touch()
+
+
+def test_a_killed_run_leaves_no_lock_and_its_unfinished_files_are_found(tmp_path):
+    code = (
+        # Without the package around it, which takes seconds to be imported.
+        "import pathlib, runpy, signal, sys\n"
+        "files = runpy.run_path(sys.argv[1])\n"
+        "folder = pathlib.Path(sys.argv[2])\n"
+        "with files['locked'](folder), files['written_atomically'](folder/'a') as a:\n"
+        "    a.touch(); print('ready', flush=True); signal.pause()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, files.__file__, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    with pytest.raises(files.FolderInUse, match="Another run works in"):
+        with files.locked(tmp_path):
+            pass
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    with files.locked(tmp_path):
+        assert len(list(tmp_path.iterdir())) == 2
+        files.remove_unfinished(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [".lock"]

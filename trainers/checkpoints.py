@@ -1,0 +1,100 @@
+"""What a killed run goes on with: the last two models of each method, and arrays."""
+
+import re
+from glob import escape
+from pathlib import Path
+
+import keras
+import numpy as np
+from absl import logging
+
+from bhn_tf.files import written_atomically
+from trainers.config import UsageProblem
+from trainers.own_files import OwnFiles
+
+
+class Checkpoints:
+    """The sub-folder `checkpoints` of a run.
+
+    Args:
+        folder: The folder of the run.
+        own: Where its files are put down.
+    """
+
+    def __init__(self, folder: Path, own: OwnFiles):
+        self.path = folder / "checkpoints"
+        self._own = own
+        self._last_good: dict[str, int] = {}
+
+    def save(self, method: str, epoch: int, model: keras.Model) -> None:
+        """Keeps the model after `epoch` epochs, and the one before; drops the rest."""
+        self._own.claim(f"checkpoints/{escape(method)}-{5 * '[0-9]'}*.keras")
+        with written_atomically(self._path(method, epoch)) as temporary:
+            model.save(temporary)
+        kept = {epoch, self._last_good.get(method)}
+        self._last_good[method] = epoch
+        for other, path in self._found(method):
+            if other not in kept:
+                path.unlink()
+
+    def load(self, method: str) -> tuple[int, keras.Model] | None:
+        """Returns the latest that can be read as `(epochs done, model)`, or `None`.
+
+        A damaged one is passed over with a warning that names it.
+
+        Raises:
+            UsageProblem: If there are some, and all are damaged.
+        """
+        found = sorted(self._found(method), reverse=True)
+        for epoch, path in found:
+            try:
+                model = keras.saving.load_model(path)
+            except Exception as error:
+                logging.warning("The checkpoint %s cannot be read: %s", path, error)
+                continue
+            self._last_good[method] = epoch
+            return epoch, model
+        if found:
+            names = " and ".join(str(path) for _, path in found)
+            raise UsageProblem(
+                f"{names} cannot be read, the warning above says why. Delete all "
+                f"checkpoints of {method} to train it anew; nothing has been changed."
+            )
+        return None
+
+    def save_arrays(self, name: str, arrays: dict) -> None:
+        """Keeps arrays by name, what took long to compute."""
+        self._own.claim(f"checkpoints/{escape(name)}.npz")
+        with written_atomically(self.path / f"{name}.npz") as temporary:
+            np.savez(temporary, **arrays)
+
+    def load_arrays(self, name: str) -> dict | None:
+        """Returns what `save_arrays` kept; `None` for nothing.
+
+        Raises:
+            UsageProblem: If the file is damaged.
+        """
+        path = self.path / f"{name}.npz"
+        if not self._own.owns(path):
+            return None
+        try:
+            # NumPy does not close a damaged file that it has opened itself.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
+        # Of a damaged archive: BadZipFile, zlib.error, ValueError, KeyError, ...
+        except Exception as error:
+            raise UsageProblem(
+                f"{path} cannot be read ({error}). Delete it to compute it again."
+            ) from error
+
+    def _path(self, method: str, epoch: int) -> Path:
+        return self.path / f"{method}-{epoch:05d}.keras"
+
+    def _found(self, method: str) -> list[tuple[int, Path]]:
+        pattern = re.compile(re.escape(method) + r"-(\d{5,})\.keras")
+        matches = [(pattern.fullmatch(path.name), path) for path in self.path.iterdir()]
+        return [
+            (int(match[1]), path)
+            for match, path in matches
+            if match and self._own.owns(path)
+        ]

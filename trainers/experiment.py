@@ -1,0 +1,71 @@
+"""What every binary of an experiment does, and what is left to each."""
+
+import dataclasses
+from typing import Any, Protocol
+
+from trainers.config import CommonConfig
+from trainers.run_folder import RunFolder
+
+
+class Experiment(Protocol):
+    """The part of an experiment that is its own.
+
+    Attributes:
+        name: Of the trainer, as in `python -m trainers.<name>`.
+        config: What the flags say.
+    """
+
+    name: str
+    config: CommonConfig
+
+    def load(self) -> Any:
+        """Returns the data; writes nothing.
+
+        Raises:
+            UsageProblem: If there are none, or they do not suit; names the flag.
+        """
+
+    def compute(self, folder: RunFolder, data: Any) -> dict:
+        """Trains and measures, or goes on where the folder stands.
+
+        Args:
+            folder: Where logs, checkpoints, pictures and models go.
+            data: What `load` returned.
+
+        Returns:
+            What is found, in the types of JSON.
+        """
+
+    def table(self, results: dict) -> str:
+        """What is found, for the terminal."""
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        """What the table's words mean, what the folder holds and what to try next."""
+
+
+def run(experiment: Experiment) -> dict:
+    """Runs an experiment, or shows what a finished run of the same flags has found.
+
+    Args:
+        experiment: Its own part.
+
+    Returns:
+        The content of `results.json`.
+
+    Raises:
+        UsageProblem: If the data or the output folder cannot be used.
+    """
+    config = experiment.config
+    folder = RunFolder(config, experiment.name)
+    results = None if config.overwrite else folder.read_results()
+    if results is None:
+        data = experiment.load()
+        with folder:
+            found = experiment.compute(folder, data)
+            folder.write_results({**found, "config": dataclasses.asdict(config)})
+        results = folder.read_results()
+    else:
+        print(f"This run is finished; {folder.path} stays as it is.\n")
+    print(experiment.table(results))
+    print(experiment.where_to_look(folder))
+    return results
