@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.environment import require
-from bhn_tf.scoring.encoded_images import check_takes_images
-from bhn_tf.scoring.rows import only_input
+from bhn_tf.scoring.batches import only_input
+from bhn_tf.scoring.image_files import check_takes_images
 from bhn_tf.serving.assets import FOLDER
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
