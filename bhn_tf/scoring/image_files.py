@@ -77,7 +77,7 @@ def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
             contents, channels=spec.shape[-1], dtype=dtype, expand_animations=False
         )
     except tf.errors.OpError as error:
-        raise ValueError(error.message.splitlines()[0][:300]) from error
+        raise ValueError(error.message.partition("\n")[0][:300]) from error
 
 
 def _check_size(contents, spec) -> None:

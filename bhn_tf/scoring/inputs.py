@@ -2,6 +2,7 @@
 
 import glob
 import os
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,9 @@ from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_
 from bhn_tf.scoring.image_files import ImageFiles
 from bhn_tf.scoring.record_files import RecordFile, is_record_file
 from bhn_tf.serving.problems import ScoringProblem
+
+# What NumPy raises of a file that it has not written; it parses the header as Python.
+_NO_ARRAY = (ValueError, TypeError, EOFError, SyntaxError, tokenize.TokenError)
 
 
 class Source(Protocol):
@@ -113,7 +117,7 @@ class ArrayFile:
         try:
             # `numpy.load` would look into archives and pickles, too.
             self._array = np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, EOFError, OSError, SyntaxError, TypeError) as error:
+        except (*_NO_ARRAY, OSError) as error:
             raise ScoringProblem(
                 f"{self.name} cannot be read as an array of numbers ({error}). Write "
                 "it with numpy.save."

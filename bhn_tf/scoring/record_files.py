@@ -87,10 +87,12 @@ class RecordFile:
         while True:
             try:
                 element = next(elements, None)
-            except tf.errors.OpError as error:
+            except (tf.errors.OpError, UnicodeDecodeError) as error:
+                # TensorFlow's messages may quote bytes that are no text.
+                reason = getattr(error, "message", str(error)).partition("\n")[0]
                 raise ScoringProblem(
                     f"{self.name}: a record from row {first} on cannot be read: "
-                    f"{error.message.splitlines()[0][:300]} Records have to be like "
+                    f"{reason[:300]} Records have to be like "
                     "the first one, and the file whole."
                 ) from error
             if element is None:
@@ -197,14 +199,16 @@ def _of_feature(feature, spec, where):
 
 
 def _of_tensor(proto, spec, where):
+    found = [dim.size for dim in proto.tensor_shape.dim]
     try:
         dtype = tf.as_dtype(proto.dtype)
-        found = tf.TensorShape(proto.tensor_shape).as_list()
-    except (TypeError, ValueError) as error:
+    except TypeError:
+        dtype = None
+    if dtype is None or proto.tensor_shape.unknown_rank or min(found, default=0) < 0:
         raise ScoringProblem(
-            f"{where}: the serialized tensor has a dtype or shape that TensorFlow does "
-            f"not know ({error})."
-        ) from error
+            f"{where}: the serialized tensor has a dtype ({proto.dtype}) or a shape "
+            f"({found}) that no tensor has. Write it with tf.io.serialize_tensor."
+        )
     check_rows(found, dtype, spec, where)
     shape = spec.shape[1:]
     return lambda value: tf.ensure_shape(tf.io.parse_tensor(value, dtype), shape)

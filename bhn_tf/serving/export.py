@@ -128,6 +128,7 @@ class Serving:
             if hasattr(layer, "lookup_table")
         ]
         facts = {"num_samples": num_samples, "ensemble": ensemble, "metrics": metrics}
+        facts["input_names"] = specs.originals
         with new_version(directory) as version:
             tf.saved_model.save(module, str(version.path), made)
             assets.write_model_card(version.path, self, made, facts)
