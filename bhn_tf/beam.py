@@ -28,7 +28,7 @@ from bhn_tf.arguments import check_count
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import as_rows, only_input
 from bhn_tf.scoring.parts import as_columns
-from bhn_tf.scoring.record_files import ID, layout_of
+from bhn_tf.scoring.record_files import ID, elements, layout_of
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 from bhn_tf.serving.versions import latest_version
@@ -171,5 +171,5 @@ def _parsed(records, specs, where):
     rows = tf.data.Dataset.from_tensor_slices(list(records)).map(layout)
     return [
         {key: row[key] for key in row if key != ID or ID in specs}
-        for row in rows.as_numpy_iterator()
+        for row in elements(rows, where)
     ]

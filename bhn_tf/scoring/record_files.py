@@ -63,7 +63,8 @@ class RecordFile:
             return
         rows = self._records.skip(start).map(layout, tf.data.AUTOTUNE)
         first = start
-        for values in self._read(rows.batch(size).prefetch(2), first, size):
+        batched = rows.batch(size).prefetch(2)
+        for values in elements(batched, self.name, first, size):
             names = values.pop(ID, None) if ID not in specs else None
             where = f"{self.name}, rows from {first}"
             inputs = {key: as_rows(values[key], specs[key], where) for key in specs}
@@ -77,28 +78,39 @@ class RecordFile:
 
     def _layout(self, specs):
         """How records are read; `None` for a file without any."""
-        for record in self._read(self._records.take(1), 0, 1):
+        for record in elements(self._records.take(1), self.name):
             return layout_of(record, specs, self.name)
         return None
 
-    def _read(self, rows, first, size):
-        """Elements as NumPy, with the file named where one cannot be read."""
-        elements = rows.as_numpy_iterator()
-        while True:
-            try:
-                element = next(elements, None)
-            except (tf.errors.OpError, UnicodeDecodeError) as error:
-                # TensorFlow's messages may quote bytes that are no text.
-                reason = getattr(error, "message", str(error)).partition("\n")[0]
-                raise ScoringProblem(
-                    f"{self.name}: a record from row {first} on cannot be read: "
-                    f"{reason[:300]} Records have to be like "
-                    "the first one, and the file whole."
-                ) from error
-            if element is None:
-                return
-            yield element
-            first += size
+
+def elements(rows: tf.data.Dataset, where: str, first: int = 0, size: int = 1):
+    """Yields the elements of a data set as NumPy; what cannot be read is named.
+
+    Args:
+        rows: Records as they were parsed, or batches of them.
+        where: Name of the file, for the message.
+        first: The first row.
+        size: Rows of one element.
+
+    Raises:
+        ScoringProblem: If a record is not like the first one, or damaged.
+    """
+    iterator = rows.as_numpy_iterator()
+    while True:
+        try:
+            element = next(iterator, None)
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            # TensorFlow's messages may quote bytes that are no text.
+            reason = getattr(error, "message", str(error)).partition("\n")[0]
+            raise ScoringProblem(
+                f"{where}: a record from row {first} on cannot be read: "
+                f"{reason[:300]} Records have to be like the first one, and the file "
+                "whole."
+            ) from error
+        if element is None:
+            return
+        yield element
+        first += size
 
 
 def _text(name) -> str:

@@ -96,5 +96,8 @@ def test_what_does_not_fit_is_said(vectors):
     model = handler.load_model()
     with pytest.raises(scoring.ScoringProblem, match=r"\(5,\).*\(4,\)"):
         handler.run_inference([np.zeros(5, "float32")], model)
+    records = [as_tensors(np.zeros(size, "float32")) for size in (4, 5)]
+    with pytest.raises(scoring.ScoringProblem, match="like the first one"):
+        handler.run_inference(records, model)
     with pytest.raises(scoring.ScoringProblem, match="shapes"):
         handler.run_inference([np.zeros(5), np.zeros(4)], model)
