@@ -1,5 +1,6 @@
 """Every kind of model is exported, and answers any number of rows."""
 
+import functools
 import json
 import pathlib
 
@@ -55,6 +56,9 @@ MODELS = {
 }
 
 
+FROZEN = {"num_samples": 5, "ensemble": True, "seed": 7}
+
+
 def load(path):
     served = tf.saved_model.load(path)
     # The functions die with what was loaded.
@@ -64,14 +68,16 @@ def load(path):
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """Returns a model by its name, where it was exported, and its signatures, once."""
-    made = {}
 
-    def of(name):
-        if name not in made:
-            model = MODELS[name]()
-            path = model.export(tmp_path_factory.mktemp("served"), num_samples=3)
-            made[name] = model, path, load(path)
-        model, path, (_, served) = made[name]
+    @functools.cache
+    def make(name, is_frozen):
+        model = MODELS[name]()
+        how = FROZEN if is_frozen else {"num_samples": 3}
+        path = model.export(tmp_path_factory.mktemp("served"), **how)
+        return model, path, load(path)
+
+    def of(name, is_frozen=False):
+        model, path, (_, served) = make(name, is_frozen)
         return model, path, served
 
     return of
@@ -123,11 +129,9 @@ def test_requests_differ_and_seeds_repeat(name, exported):
 
 
 @pytest.mark.parametrize("name", ["sequential", "dropout", "deep ensemble"])
-def test_a_frozen_ensemble_gives_the_same_answers_always(name, tmp_path):
-    model = MODELS[name]()
+def test_a_frozen_ensemble_gives_the_same_answers_always(name, exported):
+    model, _, served = exported(name, is_frozen=True)
     x, _ = networks.data(8)
-    path = model.export(tmp_path, num_samples=5, ensemble=True, seed=7)
-    _, served = load(path)
     first, second = (served["serving_default"](inputs=tf.constant(x)) for _ in range(2))
     expected = model.predict_uncertainty(x, num_samples=5, seed=7, verbose=0)
     for key, value in first.items():
@@ -148,9 +152,8 @@ def test_a_frozen_ensemble_gives_the_same_answers_always(name, tmp_path):
     )
 
 
-def test_a_frozen_ensemble_holds_no_flow(tmp_path):
-    model = networks.bayesian()
-    path = model.export(tmp_path, num_samples=5, ensemble=True)
+def test_a_frozen_ensemble_holds_no_flow(exported):
+    model, path, _ = exported("sequential", is_frozen=True)
     saved = {name for name, _ in tf.train.list_variables(path + "/variables/variables")}
     kept = [name for name in saved if name.startswith("served")]
     layers = model.primary.trainable_variables
