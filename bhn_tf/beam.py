@@ -1,5 +1,175 @@
-"""`bhn_tf.scoring.beam` under its shorter name: scores in an Apache Beam pipeline."""
+"""Scores in an Apache Beam pipeline: on Dataflow, Flink or Spark, where the data are.
 
-from bhn_tf.scoring.beam import SavedModelHandler, ScoreRows, parquet_schema
+Needs the extra `beam`; `import bhn_tf` does not import this module.
 
-__all__ = ["SavedModelHandler", "ScoreRows", "parquet_schema"]
+Example:
+```python
+import apache_beam as beam
+
+from bhn_tf.beam import ScoreRows, parquet_schema
+
+with beam.Pipeline(options=options) as pipeline:
+    (
+        pipeline
+        | beam.io.ReadFromTFRecord("gs://mine/digits-*.tfrecord")
+        | beam.Map(lambda record: (digest(record), record))
+        | ScoreRows("gs://mine/saved_models/digits")
+        | beam.io.WriteToParquet("gs://mine/scores", parquet_schema(saved_model))
+    )
+```
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.arguments import check_count
+from bhn_tf.environment import require
+from bhn_tf.scoring.batches import as_rows, only_input
+from bhn_tf.scoring.parts import as_columns
+from bhn_tf.scoring.record_files import ID, elements, layout_of
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
+from bhn_tf.serving.versions import latest_version
+
+require("apache_beam", "'bhn-tf[beam]'")
+
+import apache_beam as beam  # noqa: E402
+from apache_beam.ml.inference.base import (  # noqa: E402
+    KeyedModelHandler,
+    ModelHandler,
+    PredictionResult,
+    RunInference,
+)
+
+
+class SavedModelHandler(ModelHandler):
+    """Lets `RunInference` ask the `serving_default` of a SavedModel.
+
+    The rows of one batch share their draws. A runner may work on a batch twice, with
+    other draws; only a model exported with `ensemble=True` answers the same both times.
+
+    Args:
+        saved_model: A SavedModel, or a folder of versions of it, on any file system
+            that TensorFlow knows. The version is chosen here, once for all workers.
+        batch_size: Rows of one call, at most.
+
+    Raises:
+        FileNotFoundError: If there is no SavedModel.
+
+    Example:
+    ```python
+    rows | RunInference(SavedModelHandler("saved_models/digits"))
+    ```
+    """
+
+    def __init__(self, saved_model, batch_size: int = 256):
+        check_count("batch_size", batch_size, minimum=1)
+        super().__init__(max_batch_size=batch_size)
+        self._path = latest_version(saved_model)
+
+    def load_model(self) -> ServedModel:
+        """Loads the SavedModel, once a worker."""
+        return ServedModel(self._path)
+
+    def run_inference(
+        self, batch: Sequence, model: ServedModel, inference_args: dict | None = None
+    ) -> Iterable[PredictionResult]:
+        """Answers a batch.
+
+        Args:
+            batch: Rows: arrays, dictionaries of them by input, or records of a TFRecord
+                file as bytes (see `scoring.record_files.RecordFile`).
+            model: What `load_model` returned.
+            inference_args: Not used.
+
+        Returns:
+            For each row its mean and scores, numbers by column.
+        """
+        columns = as_columns(model(_stacked(batch, model.input_specs)))
+        names = list(columns)
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [
+            PredictionResult(example, dict(zip(names, row, strict=True)), self._path)
+            for example, row in zip(batch, rows, strict=True)
+        ]
+
+
+class ScoreRows(beam.PTransform):
+    """From pairs of an id and a row to dictionaries of scores.
+
+    Rows are what `SavedModelHandler.run_inference` takes. Each dictionary has `id`,
+    `mean_0`, `mean_1`, ... and one number for each score: the columns that
+    `scoring.score_files` writes.
+
+    Args:
+        saved_model: A SavedModel, or a folder of versions of it.
+        batch_size: Rows of one call of the model, at most.
+
+    Example:
+    ```python
+    scores = pipeline | beam.Create(enumerate(x)) | ScoreRows("saved_models/digits")
+    ```
+    """
+
+    def __init__(self, saved_model, batch_size: int = 256):
+        super().__init__()
+        self._handler = SavedModelHandler(saved_model, batch_size)
+
+    def expand(self, pairs):
+        """Adds the steps to a pipeline."""
+        answers = pairs | RunInference(KeyedModelHandler(self._handler))
+        return answers | "Columns" >> beam.MapTuple(_named)
+
+
+def parquet_schema(saved_model, id_type=None):
+    """Returns the PyArrow schema of what `ScoreRows` gives, for `WriteToParquet`.
+
+    Args:
+        saved_model: A SavedModel, or a folder of versions of it.
+        id_type: PyArrow type of the ids; `None` for text.
+    """
+    require("pyarrow", "'bhn-tf[beam]'")
+    import pyarrow
+
+    specs = ServedModel(saved_model).output_specs
+    empty = {
+        name: np.zeros([0, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
+        for name, spec in specs.items()
+    }
+    columns = as_columns(empty)
+    fields = [(name, pyarrow.from_numpy_dtype(c.dtype)) for name, c in columns.items()]
+    return pyarrow.schema([("id", id_type or pyarrow.string()), *fields])
+
+
+def _named(key, prediction) -> dict:
+    return {"id": key, **prediction.inference}
+
+
+def _stacked(batch, specs) -> dict[str, np.ndarray]:
+    """Rows as the arrays that the model takes."""
+    where = f"a batch of {len(batch)} rows"
+    rows = batch
+    if isinstance(batch[0], bytes):
+        rows = _parsed(batch, specs, where)
+    elif not isinstance(batch[0], Mapping):
+        key, _ = only_input(specs, where, "an element that is an array")
+        rows = [{key: row} for row in batch]
+    stacked = {}
+    for key, spec in specs.items():
+        values = [np.asarray(row[key]) for row in rows]
+        shapes = {value.shape for value in values}
+        if len(shapes) > 1:
+            raise ScoringProblem(f"{where}: rows have the shapes {sorted(shapes)}.")
+        stacked[key] = as_rows(np.stack(values), spec, where)
+    return stacked
+
+
+def _parsed(records, specs, where):
+    layout = layout_of(records[0], specs, where)
+    rows = tf.data.Dataset.from_tensor_slices(list(records)).map(layout)
+    return [
+        {key: row[key] for key in row if key != ID or ID in specs}
+        for row in elements(rows, where)
+    ]

@@ -8,9 +8,11 @@ and the scores, for a drawing or an image dropped on it. Needs the extra `demo`.
 
 import dataclasses
 
-from bhn_tf.scoring import ScoringProblem
+from bhn_tf.serving.problems import ScoringProblem
 from trainers import serve_check
 from trainers.config import CheckedConfig, UsageProblem, at_least, flag, run_binary
+
+_SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Config(CheckedConfig):
     )
     num_draws: int = flag(32, "S, networks that vote.", **at_least(1))
     host: str = flag(
-        "localhost", "Where to listen; 0.0.0.0 lets other machines ask, too."
+        "localhost",
+        "Where to listen; 0.0.0.0 lets other machines ask, too, under any name.",
     )
     port: int = flag(
         8000,
@@ -40,15 +43,22 @@ def make_server(config: Config):
     """
     path = serve_check.latest_version(config.saved_model)
     try:
-        from bhn_tf.demo import create_app
+        from bhn_tf.demo import LOOPBACK, create_app
 
-        app = create_app(path, config.num_draws)
+        hosts = LOOPBACK if config.host in LOOPBACK else None
+        app = create_app(path, config.num_draws, hosts)
     except (ScoringProblem, ImportError) as problem:
         raise UsageProblem(str(problem)) from problem
     from werkzeug import serving
 
+    class Handler(serving.WSGIRequestHandler):
+        # A client that sends nothing more does not keep its thread.
+        timeout = _SECONDS
+
     try:
-        return serving.make_server(config.host, config.port, app, threaded=True)
+        return serving.make_server(
+            config.host, config.port, app, threaded=True, request_handler=Handler
+        )
     except (OSError, SystemExit) as error:
         # Werkzeug exits where the port is taken.
         raise UsageProblem(

@@ -43,7 +43,7 @@ class Config(CheckedConfig):
     rows_per_part: int = flag(
         8192, "Rows of one part, a multiple of --batch_size.", **at_least(1)
     )
-    overwrite: bool = flag(False, "Delete what another run wrote to --output.")
+    overwrite: bool = flag(False, "Delete the parts of another run in --output.")
 
 
 def run(config: Config) -> scoring.Summary:
@@ -72,6 +72,11 @@ def run(config: Config) -> scoring.Summary:
         )
     except (scoring.ScoringProblem, ImportError) as problem:
         raise UsageProblem(str(problem)) from problem
+    except OSError as error:
+        raise UsageProblem(
+            f"--output={config.output} cannot be written ({error}). What is there is "
+            "whole: the same command goes on when this is mended."
+        ) from error
     progress.finish()
     _tell(config, summary)
     return summary
@@ -87,8 +92,8 @@ def _tell(config, summary) -> None:
     if summary.unreadable:
         names = ", ".join(summary.unreadable[:5])
         print(
-            f"{len(summary.unreadable)} images are broken or of another size, and "
-            f"have NaN as scores: {names}{', ...' * (len(summary.unreadable) > 5)}"
+            f"{len(summary.unreadable)} images are missing, broken or of another size, "
+            f"and have NaN as scores: {names}{', ...' * (len(summary.unreadable) > 5)}"
         )
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.scoring import ServedModel
 from bhn_tf.serving import versions
+from bhn_tf.serving.served_model import ServedModel
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
 
 #: How far a probability or score may be from the one on file: after other draws, and

@@ -10,6 +10,6 @@ create_app("saved_models/digits").run(port=8000)
 ```
 """
 
-from bhn_tf.demo.app import create_app
+from bhn_tf.demo.app import LOOPBACK, create_app
 
-__all__ = ["create_app"]
+__all__ = ["LOOPBACK", "create_app"]

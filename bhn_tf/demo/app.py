@@ -1,47 +1,72 @@
 """The page and the two questions it asks: what the model is, and what it answers."""
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import tensorflow as tf
 
 from bhn_tf.environment import require
-from bhn_tf.scoring.encoded_images import check_takes_images
-from bhn_tf.scoring.rows import only_input
+from bhn_tf.scoring.batches import only_input
+from bhn_tf.scoring.image_files import check_takes_images
 from bhn_tf.serving.assets import FOLDER
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 
-# A picture as JSON takes less; more is no picture of ours.
-_MAX_BYTES = 16 << 20
+#: Names of this machine. A page of somebody else's domain that resolves to it, which
+#: is how browsers are led to local servers, sends another one.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+# A number from 0 to 255 as JSON, with all its digits; and what is around them.
+_BYTES_OF_NUMBER = 32
+_BYTES_AROUND = 1 << 10
 _MAX_SEED = 2**31 - 1
 
 
-def create_app(saved_model, num_draws: int = 32):
+def create_app(
+    saved_model, num_draws: int = 32, hosts: Sequence[str] | None = LOOPBACK
+):
     """Returns a Flask application for one SavedModel.
 
     `GET /` is the page. `GET /model` tells the shape of an image, the number of
     classes and how many draws vote. `POST /answer` takes `{"pixels": [...], "seed": 1}`
     with height · width · channels numbers from 0 to 255, rows first, and answers
     `mean` [C], `scores` by name, and `samples` [S, C], `null` where the model was
-    exported without the signature `sample`.
+    exported without the signature `sample`. What cannot be answered gets a status of
+    400 or more and `{"error": "why"}`.
 
     Args:
         saved_model: A SavedModel of images and classes, or a folder of versions of it.
         num_draws: S, draws that vote; frozen draws all do.
+        hosts: Names under which the page may be asked for; `None` for any, where it is
+            meant to be open to others.
 
     Raises:
         ScoringProblem: If the model takes no images or answers no classes.
         FileNotFoundError: If there is no SavedModel.
         ImportError: If Flask is not installed.
+
+    Example:
+    ```python
+    create_app("saved_models/digits").run(port=8000)
+    ```
     """
     require("flask", "'bhn-tf[demo]'")
     import flask
+    from werkzeug.exceptions import HTTPException
 
     question = _Question(ServedModel(saved_model), num_draws)
     app = flask.Flask(__name__, static_url_path="")
-    app.config["MAX_CONTENT_LENGTH"] = _MAX_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = question.max_bytes
+
+    @app.before_request
+    def refuse_other_hosts():
+        asked = _hostname(flask.request.headers.get("Host", ""))
+        if hosts is not None and asked not in hosts:
+            flask.abort(400, "This page is not served under that name.")
 
     @app.get("/")
     def page():
@@ -53,13 +78,42 @@ def create_app(saved_model, num_draws: int = 32):
 
     @app.post("/answer")
     def answer():
-        body = flask.request.get_json(silent=True)
-        try:
-            return question.answer(body)
-        except ScoringProblem as problem:
-            return {"error": str(problem)}, 400
+        # What is sent as a plain text may come from a form of any page.
+        if not flask.request.is_json:
+            raise ScoringProblem("A question is JSON with `pixels` and `seed`.")
+        return question.answer(_parsed(flask.request.get_data()))
+
+    @app.errorhandler(ScoringProblem)
+    def say_problem(problem):
+        return {"error": str(problem)}, 400
+
+    @app.errorhandler(HTTPException)
+    def say_error(error):
+        return {"error": error.description}, error.code
 
     return app
+
+
+def _hostname(host: str) -> str | None:
+    """The name in a `Host` header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _parsed(text: bytes):
+    """The value of a JSON text, without NaN and Infinity, which JSON does not have."""
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ScoringProblem(
+            "A question is JSON with `pixels` and `seed`; this is none."
+        ) from error
 
 
 class _Question:
@@ -80,12 +134,18 @@ class _Question:
                 f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
                 "`mean` of shape [rows, classes]."
             )
+        self._num_pixels = self._spec.shape[1:].num_elements()
         self._num_classes = mean.shape[1]
         self._draws = None
         if "sample" in model.signatures:
             # Frozen draws take no scalars.
             scalars = set(model.specs("sample")) - {self._key}
             self._draws = {"num_samples": num_draws} if scalars else {}
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes of a question; more is no picture of the model's size."""
+        return self._num_pixels * _BYTES_OF_NUMBER + _BYTES_AROUND
 
     def facts(self) -> dict:
         """What the page has to know of the model."""
@@ -105,39 +165,56 @@ class _Question:
         pixels, seed = self._checked(body)
         inputs = {self._key: pixels}
         answers = {name: value[0] for name, value in self._model(inputs).items()}
-        mean = answers.pop("mean")
         samples = None
         if self._draws is not None:
             scalars = {**self._draws, "seed": seed} if self._draws else {}
-            samples = self._model(inputs | scalars, "sample")["samples"][0].tolist()
-        scores = {k: float(v) for k, v in sorted(answers.items()) if not v.ndim}
-        return {"mean": mean.tolist(), "scores": scores, "samples": samples}
+            samples = self._model(inputs | scalars, "sample")["samples"][0]
+        if not all(np.isfinite(value).all() for value in answers.values()):
+            raise ScoringProblem(
+                "The model answers with numbers that are not finite: has its training "
+                "diverged?"
+            )
+        mean = answers.pop("mean")
+        return {
+            "mean": mean.tolist(),
+            "scores": {k: float(v) for k, v in sorted(answers.items()) if not v.ndim},
+            "samples": None if samples is None else samples.tolist(),
+        }
 
     def _checked(self, body) -> tuple[np.ndarray, int]:
         body = body if isinstance(body, dict) else {}
         seed = body.get("seed", 0)
         if type(seed) is not int or not 0 <= seed <= _MAX_SEED:
             raise ScoringProblem(f"`seed` has to be an integer from 0 to {_MAX_SEED}.")
+        pixels = body.get("pixels")
         shape = self._spec.shape[1:]
-        try:
-            pixels = np.asarray(body.get("pixels"), np.float32)
-        except (TypeError, ValueError):
-            pixels = np.zeros(0, np.float32)
-        # Of NaN, neither comparison is true.
-        if pixels.shape != (shape.num_elements(),) or not (
-            pixels.min() >= 0 and pixels.max() <= 255
+        # Of a boolean, the type is not int; of NaN, no comparison is true.
+        if (
+            not isinstance(pixels, list)
+            or len(pixels) != self._num_pixels
+            or not all(type(v) in (int, float) and 0 <= v <= 255 for v in pixels)
         ):
             raise ScoringProblem(
-                f"`pixels` has to be a list of {shape.num_elements()} numbers from 0 "
-                f"to 255, for an image of the shape {tuple(shape)}."
+                f"`pixels` has to be a list of {self._num_pixels} numbers from 0 to "
+                f"255, for an image of the shape {tuple(shape)}."
             )
-        pixels = pixels.reshape(1, *shape)
+        values = np.array(pixels, np.float32).reshape(1, *shape)
         if self._spec.dtype == tf.uint8:
-            return np.round(pixels).astype(np.uint8), seed
-        return (pixels / 255).astype(self._spec.dtype.as_numpy_dtype), seed
+            return np.round(values).astype(np.uint8), seed
+        return (values / 255).astype(self._spec.dtype.as_numpy_dtype), seed
 
 
 def _metrics(path) -> dict:
-    """What the model card tells of the model's quality."""
-    card = Path(path) / FOLDER / "model_card.json"
-    return json.loads(card.read_text())["metrics"] or {} if card.exists() else {}
+    """What the model card tells of the model's quality, as far as it can be read."""
+    try:
+        card = json.loads((Path(path) / FOLDER / "model_card.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    metrics = card.get("metrics") if isinstance(card, dict) else None
+    if not isinstance(metrics, dict):
+        return {}
+    return {
+        name: value
+        for name, value in metrics.items()
+        if type(value) in (int, float) and math.isfinite(value)
+    }

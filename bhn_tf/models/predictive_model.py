@@ -273,7 +273,8 @@ class PredictiveModel(Training, Prediction, keras.Model):
           [rows, S, C], the same for the same seed;
         - `deterministic(inputs)` → `mean` at the centre, without noise.
 
-        Several inputs are arguments by their names, and results of several outputs
+        Several inputs are arguments by their names (columns such as "mean radius" by
+        `mean_radius`; `serving.names.served_names` has the rule), and results of several outputs
         are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
         you is `input_0`, `output_0`, .... Inputs have the dtype that the model was
         trained on: uint8 images and integer tokens stay what they are.

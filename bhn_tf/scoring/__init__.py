@@ -11,8 +11,8 @@ scoring.score_files("saved_models/digits", ["digits-*.npy"], "scores.parquet")
 ```
 """
 
-from bhn_tf.scoring.columns import as_columns
-from bhn_tf.scoring.files import Summary, score_files
+from bhn_tf.scoring.parts import as_columns
+from bhn_tf.scoring.runs import Summary, score_files
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 

@@ -1,5 +1,6 @@
-"""Rows that are image files."""
+"""Images as the input of a model, and files of them, one row each."""
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from concurrent import futures
@@ -8,18 +9,95 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.scoring.encoded_images import SUFFIXES, check_takes_images, decode
-from bhn_tf.scoring.rows import Batch, as_rows, check_rows, only_input
+from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
+from bhn_tf.scoring.image_headers import size_of
 from bhn_tf.serving.problems import ScoringProblem
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
+
+#: What is decoded at most, whatever a model of images of any size is given.
+MAX_PIXELS = 1 << 25
+_MAX_FILE_BYTES = 1 << 28
+_MAX_BATCH_BYTES = 1 << 31
 
 # How many files may be broken before the folder itself is in doubt.
 _TRIES = 10
 
 
+def check_takes_images(spec: tf.TensorSpec, name: str) -> None:
+    """Refuses a model whose input is no image.
+
+    Args:
+        spec: What the model takes, rows first.
+        name: Name of the file or folder, for the message.
+
+    Raises:
+        ScoringProblem: If it is not [rows, height, width, 1 or 3] of uint8 or floats.
+    """
+    is_image_shaped = spec.shape.rank == 4 and spec.shape[-1] in (1, 3)
+    if not is_image_shaped or not (spec.dtype == tf.uint8 or spec.dtype.is_floating):
+        raise ScoringProblem(
+            f"{name} holds images, and the model takes {spec.dtype.name} of shape "
+            f"{spec.shape}. Only [rows, height, width, 1 or 3], uint8 or floats, can "
+            "be fed with images."
+        )
+
+
+def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns an image in the channels of the model, grey or colour.
+
+    Its header is read first, so that what is too large is never unpacked.
+
+    Args:
+        contents: PNG, JPEG, BMP or GIF (its first picture): bytes, or a scalar of a
+            graph.
+        spec: What the model takes, rows first; one that `check_takes_images` passes.
+
+    Returns:
+        [height, width, channels], uint8 as stored for a model of uint8; for a model of
+        floats float32 from 0 to 1, the range of `bhn_tf.data.load`.
+
+    Raises:
+        ValueError: If the image is broken or of a size that the model does not take;
+            in a graph, an `InvalidArgumentError` with the same message.
+    """
+
+    def checked(contents: bytes) -> bytes:
+        _check_size(contents, spec)
+        return contents
+
+    if isinstance(contents, bytes):
+        contents = checked(contents)
+    else:
+        contents = tf.numpy_function(checked, [contents], tf.string, stateful=False)
+        contents = tf.ensure_shape(contents, [])
+    dtype = tf.uint8 if spec.dtype == tf.uint8 else tf.float32
+    try:
+        return tf.io.decode_image(
+            contents, channels=spec.shape[-1], dtype=dtype, expand_animations=False
+        )
+    except tf.errors.OpError as error:
+        raise ValueError(error.message.partition("\n")[0][:300]) from error
+
+
+def _check_size(contents, spec) -> None:
+    height, width, num_pixels = size_of(contents)
+    if not spec.shape[1:3].is_compatible_with([height, width]):
+        raise ValueError(
+            f"An image of {height} x {width} pixels, and the model takes the shape "
+            f"{tuple(spec.shape[1:])}."
+        )
+    if num_pixels > max(MAX_PIXELS, spec.shape[1:3].num_elements() or 0):
+        raise ValueError(
+            f"An image of {num_pixels} pixels, and at most {MAX_PIXELS} are decoded."
+        )
+
+
 class ImageFiles:
     """Image files, one row each; a row is called by its path.
 
-    A file that is broken or of another size keeps its row, whose scores are NaN.
+    A file that is missing, broken, too large or of another size keeps its row, whose
+    scores are NaN.
 
     Args:
         name: What they are called together.
@@ -45,62 +123,93 @@ class ImageFiles:
         )
         if not found:
             raise ScoringProblem(
-                f"The folder {folder} holds no images ({', '.join(SUFFIXES)}). Files "
-                f"of another kind are given by a pattern, such as '{folder}/*.npy'."
+                f"The folder {text_of(folder)} holds no images "
+                f"({', '.join(SUFFIXES)}). Files of another kind are given by a "
+                f"pattern, such as '{text_of(folder)}/*.npy'."
             )
-        return cls(str(folder), found)
+        return cls(text_of(folder), found)
 
     def check(self, specs: dict) -> None:
         """Refuses images that the model does not take, by the first one."""
         _, spec = only_input(specs, self.name, "an image file")
         check_takes_images(spec, self.name)
+        reasons = []
         for path in self.files[:_TRIES]:
             try:
-                image = decode(path.read_bytes(), spec)
-            except tf.errors.InvalidArgumentError:
-                continue
-            check_rows(image.shape, image.dtype, spec, str(path))
-            return
+                _decoded(path, spec)
+            except (OSError, ValueError) as error:
+                reasons.append(f"{text_of(path)}: {error}")
+            else:
+                return
         raise ScoringProblem(
-            f"{self.name}: none of the first {_TRIES} files can be decoded."
+            f"{self.name}: none of the first {len(reasons)} files can be scored. "
+            f"{reasons[0]}"
         )
 
     def batches(self, specs: dict, start: int, size: int) -> Iterator[Batch]:
         """Yields the images from `start` on, `size` at a time."""
         key, spec = only_input(specs, self.name, "an image file")
-        with futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-            for first in range(start, self.num_rows, size):
-                paths = self.files[first : first + size]
-                images = list(threads.map(lambda path: _read(path, spec), paths))
-                broken = tuple(i for i, image in enumerate(images) if image is None)
-                yield Batch(
-                    [str(path) for path in paths],
-                    {key: _stack(images, spec, self.name)},
-                    broken,
-                )
+        for first in range(start, self.num_rows, size):
+            paths = self.files[first : first + size]
+            images = self._read(paths, spec)
+            broken = tuple(i for i, image in enumerate(images) if image is None)
+            ids = [text_of(path) for path in paths]
+            yield Batch(ids, {key: _stack(images, spec, self.name)}, broken)
+
+    def _read(self, paths, spec) -> list:
+        """The images of a batch, `None` for those that cannot be scored."""
+        images = []
+        num_threads = os.cpu_count() or 1
+        with futures.ThreadPoolExecutor(num_threads) as threads:
+            for first in range(0, len(paths), num_threads):
+                group = paths[first : first + num_threads]
+                images += threads.map(_image_or_none, group, itertools.repeat(spec))
+                if not spec.shape[1:].is_fully_defined():
+                    # Before more is decoded than can be scored together.
+                    _check_together(images, len(paths), self.name)
+        return images
 
 
-def _read(path: Path, spec):
+def _image_or_none(path, spec):
     try:
-        image = decode(path.read_bytes(), spec).numpy()
-    except tf.errors.InvalidArgumentError:
+        return _decoded(path, spec).numpy()
+    except (OSError, ValueError):
         return None
-    return image if spec.shape[1:].is_compatible_with(image.shape) else None
 
 
-def _stack(images, spec, name):
-    """The images, with zeros in place of the broken ones."""
-    shapes = {image.shape for image in images if image is not None}
+def _decoded(path: Path, spec) -> tf.Tensor:
+    # What is no file, such as a pipe, might never end.
+    if not path.is_file():
+        raise FileNotFoundError("no such file")
+    if path.stat().st_size > _MAX_FILE_BYTES:
+        raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
+    return decode(path.read_bytes(), spec)
+
+
+def _check_together(images, num_rows, name) -> None:
+    found = [image for image in images if image is not None]
+    shapes = {image.shape for image in found}
     if len(shapes) > 1:
         raise ScoringProblem(
             f"{name}: the model takes images of any size, but those of one batch have "
             f"to be equal, and are {sorted(shapes)}. Resize them, or take "
             "a batch size of 1."
         )
-    shape = next(iter(shapes)) if shapes else [size or 1 for size in spec.shape[1:]]
+    if found and num_rows > 1 and found[0].nbytes * num_rows > _MAX_BATCH_BYTES:
+        raise ScoringProblem(
+            f"{name}: a batch of {num_rows} images of the shape {found[0].shape} takes "
+            f"{found[0].nbytes * num_rows >> 20} MiB. Take a smaller batch size."
+        )
+
+
+def _stack(images, spec, name):
+    """The images, with zeros in place of the broken ones."""
+    found = [image for image in images if image is not None]
+    shape = found[0].shape if found else [size or 1 for size in spec.shape[1:]]
     dtype = np.uint8 if spec.dtype == tf.uint8 else np.float32
     stacked = np.zeros((len(images), *shape), dtype)
     for row, image in enumerate(images):
         if image is not None:
             stacked[row] = image
+    check_rows(stacked.shape[1:], stacked.dtype, spec, name)
     return as_rows(stacked, spec, name)

@@ -1,19 +1,106 @@
-"""The output: a folder with one part for each chunk of input."""
+"""The output: a folder with one table of scores for each chunk of input."""
 
+import csv
 import hashlib
 import json
-import shutil
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from bhn_tf.environment import require
 from bhn_tf.files import written_atomically
-from bhn_tf.scoring.sources import Source
-from bhn_tf.scoring.tables import write_table
+from bhn_tf.scoring.batches import text_of
+from bhn_tf.scoring.inputs import Source
 from bhn_tf.serving.problems import ScoringProblem
+
+FORMATS = ("parquet", "csv")
 
 # Names with an underscore are passed over by what reads a folder of Parquet files.
 _RUN = "_run.json"
 _SUCCESS = "_SUCCESS"
+_PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
+# What a killed process leaves of `written_atomically`: the name after a dot and a word.
+_TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
+
+
+def format_of(output: Path, asked: str = "") -> str:
+    """Returns the format that a name or a wish means.
+
+    Args:
+        output: Where the table goes; its ending counts where nothing was asked for,
+            and Parquet is written where it has none.
+        asked: `"parquet"`, `"csv"`, or empty.
+
+    Raises:
+        ScoringProblem: If the format is unknown.
+        ImportError: If Parquet is meant and PyArrow is not installed.
+    """
+    name = asked or output.suffix.lstrip(".").lower() or "parquet"
+    if name not in FORMATS:
+        raise ScoringProblem(
+            f"{name!r} is no format of scores: it has to be one of "
+            f"{', '.join(FORMATS)}."
+        )
+    if name == "parquet":
+        require("pyarrow", "'bhn-tf[score]' (or write CSV, which needs nothing)")
+    return name
+
+
+def as_columns(answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns one column a number: the mean first, then the scores by name.
+
+    Args:
+        answers: Arrays [rows, ...] by name of the output.
+
+    Returns:
+        Columns [rows]. What has more axes becomes one column each, by its index:
+        `mean_0`, `mean_1`, ....
+
+    Example:
+        >>> list(as_columns({"entropy": np.zeros(2), "mean": np.zeros([2, 2])}))
+        ['mean_0', 'mean_1', 'entropy']
+    """
+    columns = {}
+    for name in sorted(answers, key=lambda name: (not name.endswith("mean"), name)):
+        values = answers[name]
+        for index in np.ndindex(values.shape[1:]):
+            column = "_".join([name, *map(str, index)])
+            columns[column] = values[(slice(None), *index)]
+    return columns
+
+
+def identity(model, sources: Sequence[Source], **facts) -> dict:
+    """Returns what tells one run from another: the model, the files, the chunks.
+
+    A file is known by its name, size and time of change, so that it is not read twice.
+
+    Args:
+        model: The `ServedModel`.
+        sources: What is read.
+        **facts: How it is cut and written.
+    """
+    digest = hashlib.sha256()
+    for source in sources:
+        for path in source.files:
+            digest.update(os.fsencode(path) + b"\0" + _state(path) + b"\n")
+    return {
+        "model": model.fingerprint,
+        "input": digest.hexdigest(),
+        "input_names": [source.name for source in sources],
+        **facts,
+    }
+
+
+def _state(path) -> bytes:
+    try:
+        stat = path.stat()
+    except OSError:
+        # It may go at any time; its row will tell.
+        return b"missing"
+    return f"{stat.st_size}\0{stat.st_mtime_ns}".encode()
 
 
 class Parts:
@@ -25,8 +112,10 @@ class Parts:
     Args:
         folder: Where they go.
         format: Ending of the parts.
-        run: What tells one run from another; another one's folder is refused.
-        overwrite: Whether another run is deleted, and this one starts anew.
+        run: What tells one run from another, by `identity`; another one's folder is
+            refused.
+        overwrite: Whether the parts of another run are deleted, and this one starts
+            anew. What no run has written stays.
 
     Raises:
         ScoringProblem: If the folder holds another run, or something else.
@@ -37,30 +126,51 @@ class Parts:
         self._format = format
         if folder.is_file():
             raise ScoringProblem(
-                f"{folder} is a file: scores go into a folder of that name, one part "
-                "for each chunk of input."
+                f"{text_of(folder)} is a file: scores go into a folder of that name, "
+                "one part for each chunk of input."
             )
-        if folder.exists() and any(folder.iterdir()):
-            self._check(run, overwrite)
         try:
+            earlier = self._earlier(run)
+            if overwrite and earlier is not None:
+                self._remove()
+            elif earlier is not None:
+                self._check_same(run, earlier)
             folder.mkdir(parents=True, exist_ok=True)
+            if overwrite or earlier is None:
+                with written_atomically(folder / _RUN) as temporary:
+                    temporary.write_text(json.dumps(run, indent=1) + "\n")
         except OSError as error:
-            raise ScoringProblem(f"{folder} cannot be made: {error}.") from error
-        if not (folder / _RUN).exists():
-            with written_atomically(folder / _RUN) as temporary:
-                temporary.write_text(json.dumps(run, indent=1) + "\n")
-
-    def _check(self, run, overwrite) -> None:
-        path = self._folder / _RUN
-        if not path.exists():
             raise ScoringProblem(
-                f"{self._folder} holds something that is no run of scores. Give "
-                "another output."
+                f"{text_of(folder)} cannot be written: {error}."
+            ) from error
+
+    def _earlier(self, run) -> dict | None:
+        """The run that has written the folder; `None` if it is new or empty."""
+        if not self._folder.exists():
+            return None
+        path = self._folder / _RUN
+        names = [entry.name for entry in self._folder.iterdir()]
+        if _RUN not in names:
+            if all(_TEMPORARY.fullmatch(name) for name in names):
+                return None
+            raise ScoringProblem(
+                f"{text_of(self._folder)} holds something that is no run of scores. "
+                "Give another output."
             )
-        if overwrite:
-            shutil.rmtree(self._folder)
-            return
-        earlier = json.loads(path.read_text())
+        try:
+            earlier = json.loads(path.read_bytes())
+        except (ValueError, RecursionError):
+            earlier = None
+        is_run = isinstance(earlier, dict) and earlier.keys() >= run.keys()
+        if path.is_symlink() or not is_run:
+            raise ScoringProblem(
+                f"{text_of(path)} is damaged or was not written by a run of scores, so "
+                "that nothing here is touched. Give another output, or delete the "
+                "folder yourself."
+            )
+        return earlier
+
+    def _check_same(self, run, earlier) -> None:
         different = sorted(
             key
             for key in {*run, *earlier}
@@ -68,10 +178,29 @@ class Parts:
         )
         if different:
             raise ScoringProblem(
-                f"{self._folder} belongs to another run: {', '.join(different)} "
-                "differ, as _run.json there shows. Give another output, or overwrite "
-                "to delete it."
+                f"{text_of(self._folder)} belongs to another run: "
+                f"{', '.join(different)} differ, as _run.json there shows. Give "
+                "another output, or overwrite to delete its parts."
             )
+
+    def _remove(self) -> None:
+        """Deletes what runs have written here, and nothing else."""
+        ours = [
+            entry
+            for entry in self._folder.iterdir()
+            if entry.name == _SUCCESS
+            or _PART.fullmatch(entry.name)
+            or _TEMPORARY.fullmatch(entry.name)
+        ]
+        for path in (self._folder, *ours):
+            if path.is_symlink() or (path in ours and not path.is_file()):
+                raise ScoringProblem(
+                    f"{text_of(path)} is a link or a folder that no run of scores has "
+                    "made: nothing is overwritten through it. Give another output."
+                )
+        # First the word that all is whole; _run.json, the proof, is replaced last.
+        for path in sorted(ours, key=lambda path: path.name != _SUCCESS):
+            path.unlink()
 
     @property
     def are_complete(self) -> bool:
@@ -91,37 +220,24 @@ class Parts:
 
     def write(self, source: int, chunk: int, columns: dict) -> None:
         """Writes a part whole or not at all."""
-        write_table(self.path(source, chunk), columns)
+        write = _write_csv if self._format == "csv" else _write_parquet
+        with written_atomically(self.path(source, chunk)) as temporary:
+            write(temporary, columns)
 
     def finish(self) -> None:
-        """Says that no part is missing.
-
-        Raises:
-            ScoringProblem: If there is none.
-        """
-        if not any(self._folder.glob("part-*")):
-            raise ScoringProblem("The input has no rows: there is nothing to score.")
+        """Says that no part is missing."""
         (self._folder / _SUCCESS).touch()
 
 
-def identity(model, sources: Sequence[Source], **facts) -> dict:
-    """Returns what tells one run from another: the model, the files, the chunks.
+def _write_csv(path, columns) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
 
-    A file is known by its name, size and time of change, so that it is not read twice.
 
-    Args:
-        model: The `ServedModel`.
-        sources: What is read.
-        **facts: How it is cut and written.
-    """
-    digest = hashlib.sha256()
-    for source in sources:
-        for path in source.files:
-            stat = path.stat()
-            digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
-    return {
-        "model": model.fingerprint,
-        "input": digest.hexdigest(),
-        "input_names": [source.name for source in sources],
-        **facts,
-    }
+def _write_parquet(path, columns) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)

@@ -1,14 +1,21 @@
-"""Rows of a TFRecord file, read once from its beginning to its end."""
+"""Rows of a TFRecord file; what it may hold is seen at its first record."""
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
-from bhn_tf.scoring.record_layouts import ID, layout_of
-from bhn_tf.scoring.rows import Batch, as_rows
+from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
+from bhn_tf.scoring.image_files import check_takes_images, decode
+from bhn_tf.scoring.image_headers import is_image
 from bhn_tf.serving.problems import ScoringProblem
+
+#: Feature that names a row.
+ID = "id"
 
 _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$")
 
@@ -37,18 +44,17 @@ class RecordFile:
         path: The file.
     """
 
-    # A TFRecord does not tell.
-    num_rows = None
-
     def __init__(self, path: Path):
-        self.name = str(path)
+        self.name = text_of(path)
         self.files = [Path(path)]
+        # A TFRecord does not tell.
+        self.num_rows = None
         compression = "GZIP" if self.name.endswith(".gz") else ""
-        self._records = tf.data.TFRecordDataset(self.name, compression)
+        self._records = tf.data.TFRecordDataset([os.fsencode(path)], compression)
 
     def check(self, specs: dict) -> None:
         """Refuses records that the model does not take, by the first one."""
-        self._layout(specs)
+        self.num_rows = 0 if self._layout(specs) is None else None
 
     def batches(self, specs: dict, start: int, size: int) -> Iterator[Batch]:
         """Yields the records from `start` on, `size` at a time."""
@@ -57,7 +63,8 @@ class RecordFile:
             return
         rows = self._records.skip(start).map(layout, tf.data.AUTOTUNE)
         first = start
-        for values in self._read(rows.batch(size).prefetch(2), first, size):
+        batched = rows.batch(size).prefetch(2)
+        for values in elements(batched, self.name, first, size):
             names = values.pop(ID, None) if ID not in specs else None
             where = f"{self.name}, rows from {first}"
             inputs = {key: as_rows(values[key], specs[key], where) for key in specs}
@@ -71,27 +78,176 @@ class RecordFile:
 
     def _layout(self, specs):
         """How records are read; `None` for a file without any."""
-        for record in self._read(self._records.take(1), 0, 1):
+        for record in elements(self._records.take(1), self.name):
             return layout_of(record, specs, self.name)
         return None
 
-    def _read(self, rows, first, size):
-        """Elements as NumPy, with the file named where one cannot be read."""
-        elements = rows.as_numpy_iterator()
-        while True:
-            try:
-                element = next(elements, None)
-            except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-                raise ScoringProblem(
-                    f"{self.name}: a record from row {first} on cannot be read: "
-                    f"{error.message.splitlines()[0][:300]} Records have to be like "
-                    "the first one, and the file whole."
-                ) from error
-            if element is None:
-                return
-            yield element
-            first += size
+
+def elements(rows: tf.data.Dataset, where: str, first: int = 0, size: int = 1):
+    """Yields the elements of a data set as NumPy; what cannot be read is named.
+
+    Args:
+        rows: Records as they were parsed, or batches of them.
+        where: Name of the file, for the message.
+        first: The first row.
+        size: Rows of one element.
+
+    Raises:
+        ScoringProblem: If a record is not like the first one, or damaged.
+    """
+    iterator = rows.as_numpy_iterator()
+    while True:
+        try:
+            element = next(iterator, None)
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            # TensorFlow's messages may quote bytes that are no text.
+            reason = getattr(error, "message", str(error)).partition("\n")[0]
+            raise ScoringProblem(
+                f"{where}: a record from row {first} on cannot be read: "
+                f"{reason[:300]} Records have to be like the first one, and the file "
+                "whole."
+            ) from error
+        if element is None:
+            return
+        yield element
+        first += size
 
 
 def _text(name) -> str:
     return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+
+
+def layout_of(record: bytes, specs: dict, name: str) -> Callable:
+    """Returns a function from a record to its id, or `None`, and its inputs.
+
+    Args:
+        record: The first record of a file.
+        specs: What the model takes; see `ServedModel.input_specs`.
+        name: Name of the file, for messages.
+
+    Returns:
+        A function of a scalar string tensor for `tf.data`, to a dictionary of tensors
+        by input, and `id` where the records have one.
+
+    Raises:
+        ScoringProblem: If the model does not take such records.
+    """
+    features = _features(record)
+    if features:
+        return _of_example(features, specs, name)
+    proto = _tensor_proto(record)
+    if proto is None:
+        raise ScoringProblem(
+            f"{name}: the first record is neither a tf.train.Example with features "
+            "nor a tensor written by tf.io.serialize_tensor."
+        )
+    key, spec = only_input(specs, name, "a file of serialized tensors")
+    read = _of_tensor(proto, spec, name)
+    return lambda record: {key: read(record)}
+
+
+def _of_example(features, specs, name):
+    missing = sorted(set(specs) - set(features))
+    if missing:
+        raise ScoringProblem(
+            f"{name}: the first record has the features {sorted(features)}, and the "
+            f"model takes {sorted(specs)}: {missing} missing. Features have to be "
+            "named as the inputs."
+        )
+    parsers, readers = {}, {}
+    for key, spec in specs.items():
+        where = f"{name}, feature {key!r}"
+        parsers[key], readers[key] = _of_feature(features[key], spec, where)
+    if ID in features and ID not in specs:
+        parsers[ID] = tf.io.FixedLenFeature([], _dtype(features[ID]))
+        readers[ID] = tf.identity
+
+    def read(record):
+        parsed = tf.io.parse_single_example(record, parsers)
+        return {key: reader(parsed[key]) for key, reader in readers.items()}
+
+    return read
+
+
+def _of_feature(feature, spec, where):
+    """How a feature is parsed, and what becomes of it."""
+    dtype = _dtype(feature)
+    shape = spec.shape[1:]
+    if dtype != tf.string or spec.dtype == tf.string:
+        if not shape.is_fully_defined():
+            raise ScoringProblem(
+                f"{where}: the model takes rows of the shape {tuple(shape)}, which "
+                "values in a list do not tell. Write tf.io.serialize_tensor of them."
+            )
+        size = len(getattr(feature, _kind(feature)).value)
+        if size != shape.num_elements():
+            raise ScoringProblem(
+                f"{where}: a row has {size} values, and the model takes "
+                f"{shape.num_elements()}, of the shape {tuple(shape)}."
+            )
+        check_rows(shape, dtype, spec, where)
+        return tf.io.FixedLenFeature(shape, dtype), tf.identity
+    (contents, *more) = feature.bytes_list.value or [b""]
+    if more:
+        raise ScoringProblem(
+            f"{where}: {1 + len(more)} byte strings, where one encoded image or one "
+            "serialized tensor is expected."
+        )
+    one = tf.io.FixedLenFeature([], tf.string)
+    if is_image(contents):
+        check_takes_images(spec, where)
+        try:
+            decode(contents, spec)
+        except ValueError as error:
+            raise ScoringProblem(f"{where}: {error}") from error
+        return one, lambda value: tf.ensure_shape(decode(value, spec), shape)
+    proto = _tensor_proto(contents)
+    if proto is None:
+        raise ScoringProblem(
+            f"{where}: the bytes are neither a PNG, JPEG, BMP or GIF image nor a "
+            "tensor written by tf.io.serialize_tensor."
+        )
+    return one, _of_tensor(proto, spec, where)
+
+
+def _of_tensor(proto, spec, where):
+    found = [dim.size for dim in proto.tensor_shape.dim]
+    try:
+        dtype = tf.as_dtype(proto.dtype)
+    except TypeError:
+        dtype = None
+    if dtype is None or proto.tensor_shape.unknown_rank or min(found, default=0) < 0:
+        raise ScoringProblem(
+            f"{where}: the serialized tensor has a dtype ({proto.dtype}) or a shape "
+            f"({found}) that no tensor has. Write it with tf.io.serialize_tensor."
+        )
+    check_rows(found, dtype, spec, where)
+    shape = spec.shape[1:]
+    return lambda value: tf.ensure_shape(tf.io.parse_tensor(value, dtype), shape)
+
+
+def _dtype(feature) -> tf.DType:
+    kinds = {"float_list": tf.float32, "int64_list": tf.int64, "bytes_list": tf.string}
+    return kinds[_kind(feature)]
+
+
+def _kind(feature) -> str:
+    # An empty feature has no kind; the number of its values will not fit.
+    return feature.WhichOneof("kind") or "float_list"
+
+
+def _features(record):
+    try:
+        return dict(tf.train.Example.FromString(record).features.feature)
+    except DecodeError:
+        return {}
+
+
+def _tensor_proto(contents):
+    """The tensor that bytes hold, or `None`."""
+    proto = tf.make_tensor_proto(np.float32(0))
+    try:
+        proto = type(proto).FromString(contents)
+    except DecodeError:
+        return None
+    return proto if proto.dtype else None

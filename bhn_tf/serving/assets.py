@@ -5,10 +5,13 @@ takes traffic, so that the first client does not wait for the graph to be optimi
 """
 
 import json
+import math
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bhn_tf.version import __version__
@@ -23,7 +26,11 @@ def write_model_card(version: Path, model, functions: dict, facts: dict) -> None
         version: Folder of the SavedModel.
         model: The model that was exported.
         functions: Its concrete functions by signature.
-        facts: What the model does not know of itself, such as metrics.
+        facts: What the model does not know of itself, such as metrics; see
+            `as_json` for what they may hold.
+
+    Raises:
+        TypeError: If a fact is nothing that JSON can hold.
     """
     hypernet = getattr(model, "hypernet", None)
     num_random = getattr(model, "num_random", 0)
@@ -33,7 +40,7 @@ def write_model_card(version: Path, model, functions: dict, facts: dict) -> None
         "num_examples": getattr(model, "num_examples", None),
         "num_random": num_random,
         "hypernet": _described(hypernet) if num_random else None,
-        **facts,
+        **{name: as_json(value, name) for name, value in facts.items()},
         "signatures": {
             name: {"inputs": _inputs(function), "outputs": _outputs(function)}
             for name, function in functions.items()
@@ -46,7 +53,45 @@ def write_model_card(version: Path, model, functions: dict, facts: dict) -> None
         },
     }
     _extra(version, "model_card.json").write_text(
-        json.dumps(card, indent=2, default=str) + "\n"
+        json.dumps(card, indent=2, allow_nan=False) + "\n"
+    )
+
+
+def as_json(value, name: str):
+    """Returns a value as JSON can hold it.
+
+    Args:
+        value: Numbers, arrays or tensors of them, texts, `None`, and lists and
+            dictionaries of these.
+        name: What the value is called, for the message.
+
+    Returns:
+        NumPy's numbers and arrays as numbers and lists; what is not finite, which JSON
+        has no number for, as `None`.
+
+    Raises:
+        TypeError: If it is anything else.
+
+    Example:
+        >>> as_json({"accuracy": np.float32(0.5), "nll": float("nan")}, "metrics")
+        {'accuracy': 0.5, 'nll': None}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(v, f"{name}[{key!r}]") for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(v, f"{name}[{index}]") for index, v in enumerate(value)]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if tf.is_tensor(value) or isinstance(value, keras.Variable):
+        value = keras.ops.convert_to_numpy(value)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufU":
+        return as_json(value.tolist(), name)
+    raise TypeError(
+        f"The model card holds numbers, arrays of them, texts, and lists and "
+        f"dictionaries of these; `{name}` is {type(value).__name__}: {value!r:.100}. "
+        "Convert it, with `float` for example."
     )
 
 
@@ -100,7 +145,9 @@ def _described(part) -> dict:
     config = part.get_config()
     for name in ("name", "trainable", "dtype"):
         config.pop(name, None)
-    return {"class": type(part).__name__, "config": config}
+    # What a class keeps beyond numbers and texts is told, not read back.
+    config = json.loads(json.dumps(config, default=str))
+    return {"class": type(part).__name__, "config": as_json(config, "config")}
 
 
 def _inputs(function):

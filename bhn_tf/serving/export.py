@@ -47,7 +47,12 @@ def export_version(
         for layer in keras_adapter.layers_of(network)
         if hasattr(layer, "lookup_table")
     ]
-    facts = {"num_samples": num_samples, "ensemble": ensemble, "metrics": metrics}
+    facts = {
+        "num_samples": num_samples,
+        "ensemble": ensemble,
+        "metrics": metrics,
+        "input_names": specs.originals,
+    }
     with new_version(directory) as version:
         tf.saved_model.save(module, str(version.path), made)
         assets.write_model_card(version.path, model, made, facts)

@@ -1,16 +1,87 @@
 """Names and types of what a served model takes and returns.
 
 They are a promise to clients, so that none may depend on how many layers the process
-has made before: what Keras has named by itself is named by its place.
+has made before: what Keras has named by itself is named by its place. Columns of files
+have names that no argument of a function can have: `served_names` has the rule.
 """
 
+import keyword
 import re
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
+from absl import logging
+
+from bhn_tf import keras_adapter
+
+#: Scalars of the signature `sample`, which share its arguments with the inputs.
+SCALARS = ("num_samples", "seed")
+
+# Python's words, and the first parameter of a method that TensorFlow passes names to.
+_RESERVED = {*keyword.kwlist, "self"}
 
 
-def input_specs(network, shapes, fed) -> tuple[dict, object]:
+class InputSpecs(dict):
+    """`tf.TensorSpec` of each input by the name it is served under.
+
+    Attributes:
+        originals: What each is called in the network, by the name it is served under.
+    """
+
+    def __init__(self, specs: dict[str, tf.TensorSpec], originals: Sequence[str]):
+        super().__init__(specs)
+        self.originals = dict(zip(specs, originals, strict=True))
+
+
+def served_names(names: Sequence[str]) -> list[str]:
+    """Returns names that the arguments of a served function can have.
+
+    Every character but ASCII letters, digits and underscores becomes an underscore;
+    what then does not begin with a letter, or is a word of Python, gets `input_`
+    before it; what another input is called already, in capitals or not, gets `_2`,
+    `_3`, ... after it. A name that can be served as it is keeps it.
+
+    Args:
+        names: Names of the inputs, or columns.
+
+    Returns:
+        A name for each, in their order.
+
+    Example:
+        >>> served_names(["mean radius", "age", "2nd.try", "mean-radius"])
+        ['mean_radius', 'age', 'input_2nd_try', 'mean_radius_2']
+    """
+    served = [_as_argument(name) for name in names]
+    taken, found = set(), {}
+    # Who has a name already goes before who would be given it. TensorFlow takes names
+    # that differ in capitals alone for one.
+    order = sorted(range(len(names)), key=lambda index: served[index] != names[index])
+    for index in order:
+        name, count = served[index], 2
+        # An input that is called exactly so is refused where it matters.
+        reserved = () if names[index] in SCALARS else SCALARS
+        while name.lower() in taken or name.lower() in reserved:
+            name, count = f"{served[index]}_{count}", count + 1
+        taken.add(name.lower())
+        found[index] = name
+        if name not in (names[index], served[index]):
+            logging.warning(
+                "The input %r is served as %r, for %r is another's name.",
+                names[index],
+                name,
+                served[index],
+            )
+    return [found[index] for index in range(len(names))]
+
+
+def _as_argument(name: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    is_argument = re.match("[A-Za-z]", name) and name not in _RESERVED
+    return name if is_argument else f"input_{name}"
+
+
+def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
     """Returns what a network takes.
 
     Args:
@@ -21,12 +92,12 @@ def input_specs(network, shapes, fed) -> tuple[dict, object]:
             where it is not known.
 
     Returns:
-        A dictionary of `tf.TensorSpec` by argument name, with any number of rows, and
-        the structure that the network takes them in.
+        `InputSpecs` with any number of rows, in the order of the structure that the
+        network takes them in, and that structure.
     """
     declared = getattr(network, "inputs", None)
     if declared:
-        is_functional = not isinstance(network, keras.Sequential)
+        is_functional = keras_adapter.is_functional(network)
         structure = network.input if is_functional else declared[0]
     elif shapes is not None:
         structure = keras.tree.map_shape_structure(keras.KerasTensor, shapes)
@@ -43,9 +114,11 @@ def input_specs(network, shapes, fed) -> tuple[dict, object]:
         name: tf.TensorSpec(
             [None, *tensor.shape[1:]], _served_dtype(tensor.dtype, dtype), name=name
         )
-        for name, tensor, dtype in zip(names, tensors, dtypes, strict=True)
+        for name, tensor, dtype in zip(
+            served_names(names), tensors, dtypes, strict=True
+        )
     }
-    return specs, keras.tree.map_structure(lambda _: 0, structure)
+    return InputSpecs(specs, names), keras.tree.map_structure(lambda _: 0, structure)
 
 
 def output_names(network, names) -> tuple[str, ...]:
@@ -70,8 +143,7 @@ def _input_names(structure) -> list[str]:
         return sorted(structure)
     names = []
     for index, tensor in enumerate(tensors):
-        history = getattr(tensor, "_keras_history", None)
-        layer = history.operation if history is not None else None
+        layer, _ = keras_adapter.origin_of(tensor)
         is_named = layer is not None and not _is_automatic(layer.name, layer)
         names.append(layer.name if is_named else f"input_{index}")
     return names

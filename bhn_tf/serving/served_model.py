@@ -23,7 +23,8 @@ class ServedModel:
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
-        ScoringProblem: If it has no `serving_default` of named inputs.
+        ScoringProblem: If it cannot be loaded, or has no `serving_default` of named
+            inputs.
 
     Example:
     ```python
@@ -36,7 +37,13 @@ class ServedModel:
     def __init__(self, folder):
         self.path = latest_version(folder)
         # The functions die with what was loaded.
-        self._loaded = tf.saved_model.load(self.path)
+        try:
+            self._loaded = tf.saved_model.load(self.path)
+        except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
+            raise ScoringProblem(
+                f"{self.path} cannot be loaded: is it a SavedModel, and copied as a "
+                f"whole? ({str(error)[:300]})"
+            ) from error
         if "serving_default" not in self._loaded.signatures:
             raise ScoringProblem(
                 f"{self.path} has the signatures {sorted(self._loaded.signatures)} "
@@ -53,7 +60,14 @@ class ServedModel:
     @property
     def fingerprint(self) -> str:
         """What tells this SavedModel from every other one."""
-        return tf.saved_model.experimental.read_fingerprint(self.path).singleprint()
+        fingerprints = tf.saved_model.experimental
+        try:
+            return fingerprints.read_fingerprint(self.path).singleprint()
+        except (FileNotFoundError, RuntimeError, ValueError) as error:
+            raise ScoringProblem(
+                f"{self.path} has no readable fingerprint.pb, which tells one model "
+                "from another: is it copied as a whole?"
+            ) from error
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
         """Returns what a signature takes, by name."""

@@ -45,7 +45,9 @@ def new_version(directory) -> Iterator["NewVersion"]:
 
 
 def latest_version(folder) -> str:
-    """Returns the version that a server would load.
+    """Returns the newest version that is whole enough to be loaded.
+
+    A version without its graph, which may be half copied, is passed over.
 
     Args:
         folder: A folder of versions, on any file system that TensorFlow knows, or one
@@ -60,16 +62,20 @@ def latest_version(folder) -> str:
     ```
     """
     folder = os.fspath(folder)
-    if tf.io.gfile.exists(os.path.join(folder, "saved_model.pb")):
+    if _has_graph(folder):
         return folder
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
     versions = [name.rstrip("/") for name in names]
     versions = [name for name in versions if re.fullmatch("[0-9]+", name)]
-    if not versions:
-        raise FileNotFoundError(
-            f"{folder} holds no SavedModel and no version, such as 1/."
-        )
-    return os.path.join(folder, max(versions, key=int))
+    for version in sorted(versions, key=int, reverse=True):
+        path = os.path.join(folder, version)
+        if _has_graph(path):
+            return path
+    raise FileNotFoundError(f"{folder} holds no SavedModel and no version, such as 1/.")
+
+
+def _has_graph(path) -> bool:
+    return tf.io.gfile.exists(os.path.join(path, "saved_model.pb"))
 
 
 class NewVersion:

@@ -2,6 +2,7 @@
 
 import csv
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -13,10 +14,11 @@ NUM_ROWS = 23
 
 def exported(network, directory, fed, seed=0):
     """Draws are frozen: the same row has the same scores, however it is read."""
+    keras.utils.set_random_seed(seed)
     model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=1)
-    model.compile("adam")
+    model.compile("adam", run_eagerly=True)
     model.train_on_batch(fed, np.zeros(1, int))
-    return model.export(directory, 3, ensemble=True, seed=seed)
+    return model.export(directory, 3, "serving_default", ensemble=True, seed=seed)
 
 
 def expected(path, inputs):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import bhn_tf
 from bhn_tf import scoring
-from tests import networks
+from tests.scoring.scored_files import NUM_ROWS
 
 with warnings.catch_warnings():
     # Beam's own imports warn.
@@ -21,22 +20,6 @@ with warnings.catch_warnings():
 
 # What Beam and its runner warn of while they work is not ours.
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")
-
-NUM_ROWS = 23
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    model = bhn_tf.BayesianHypernet(networks.plain(), "mean_field", num_examples=1)
-    model.compile("adam")
-    model.train_on_batch(np.zeros([1, 4], "float32"), np.zeros(1, int))
-    folder = tmp_path_factory.mktemp("served")
-    return model.export(folder, 3, ensemble=True, seed=0)
-
-
-@pytest.fixture
-def x():
-    return np.random.default_rng(0).normal(size=(NUM_ROWS, 4)).astype("float32")
 
 
 def pipeline():
@@ -62,9 +45,8 @@ def as_examples(row):
     return tf.train.Example(features=features).SerializeToString()
 
 
-@pytest.mark.parametrize("form", [as_arrays, as_dictionaries, as_tensors, as_examples])
-def test_every_row_has_the_scores_of_the_model(path, x, form):
-    columns = scoring.as_columns(scoring.ServedModel(path)({"inputs": x}))
+def test_every_row_has_the_scores_of_the_model_in_every_form(vectors, x):
+    columns = scoring.as_columns(scoring.ServedModel(vectors)({"inputs": x}))
 
     def check(found):
         assert sorted(row["id"] for row in found) == list(range(NUM_ROWS))
@@ -73,12 +55,16 @@ def test_every_row_has_the_scores_of_the_model(path, x, form):
             for name, values in columns.items():
                 assert row[name] == pytest.approx(values[row["id"]], abs=1e-5)
 
+    # One pipeline, for its start is what costs.
     with pipeline() as p:
-        scores = p | beam.Create([(i, form(r)) for i, r in enumerate(x)])
-        assert_that(scores | ScoreRows(path, batch_size=8), check)
+        for form in (as_arrays, as_dictionaries, as_tensors, as_examples):
+            name = form.__name__
+            rows = p | name >> beam.Create([(i, form(r)) for i, r in enumerate(x)])
+            scores = rows | f"score {name}" >> ScoreRows(vectors, batch_size=8)
+            assert_that(scores, check, label=f"check {name}")
 
 
-def test_from_a_record_file_to_parquet(path, x, tmp_path):
+def test_from_a_record_file_to_parquet(vectors, x, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
     with tf.io.TFRecordWriter(str(tmp_path / "x.tfrecord")) as writer:
         for row in x:
@@ -88,27 +74,30 @@ def test_from_a_record_file_to_parquet(path, x, tmp_path):
             p
             | beam.io.ReadFromTFRecord(str(tmp_path / "x.tfrecord"))
             | beam.Map(lambda record: (record.hex(), record))
-            | ScoreRows(path)
+            | ScoreRows(vectors)
             | beam.io.WriteToParquet(
                 str(tmp_path / "scores"),
-                parquet_schema(path),
+                parquet_schema(vectors),
                 file_name_suffix=".parquet",
             )
         )
     files = [name for name in os.listdir(tmp_path) if name.startswith("scores")]
     tables = [parquet.read_table(tmp_path / name) for name in files]
     found = {row["id"]: row for table in tables for row in table.to_pylist()}
-    mean = scoring.ServedModel(path)({"inputs": x})["mean"]
+    mean = scoring.ServedModel(vectors)({"inputs": x})["mean"]
     for row, values in zip(x, mean, strict=True):
         assert found[as_tensors(row).hex()]["mean_0"] == pytest.approx(values[0])
 
 
-def test_what_does_not_fit_is_said(path):
+def test_what_does_not_fit_is_said(vectors):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ScoreRows("nowhere")
-    handler = SavedModelHandler(path)
+    handler = SavedModelHandler(vectors)
     model = handler.load_model()
     with pytest.raises(scoring.ScoringProblem, match=r"\(5,\).*\(4,\)"):
         handler.run_inference([np.zeros(5, "float32")], model)
+    records = [as_tensors(np.zeros(size, "float32")) for size in (4, 5)]
+    with pytest.raises(scoring.ScoringProblem, match="like the first one"):
+        handler.run_inference(records, model)
     with pytest.raises(scoring.ScoringProblem, match="shapes"):
         handler.run_inference([np.zeros(5), np.zeros(4)], model)

@@ -141,7 +141,7 @@ def test_a_file_that_is_larger_than_the_memory_in_use(vectors, tmp_path):
     np.lib.format.open_memmap(path, "w+", np.float32, shape).flush()
     model = scoring.ServedModel(vectors)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (source,) = scoring.sources.open_sources([str(path)])
+    (source,) = scoring.inputs.open_sources([str(path)])
     source.check(model.input_specs)
     batch = next(source.batches(model.input_specs, shape[0] - 5, 100))
     assert batch.ids[-1] == f"{path}:{shape[0] - 1}"
@@ -190,7 +190,7 @@ def test_a_half_written_part_is_never_seen(vectors, x, tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("bhn_tf.scoring.tables._write_csv", fails)
+        patch.setattr("bhn_tf.scoring.parts._write_csv", fails)
         with pytest.raises(OSError, match="No space"):
             score(vectors, [f"{tmp_path}/x.npy"], output)
     assert os.listdir(output) == ["_run.json"]

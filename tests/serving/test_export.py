@@ -1,5 +1,6 @@
 """Every kind of model is exported, and answers any number of rows."""
 
+import functools
 import json
 import pathlib
 
@@ -55,17 +56,37 @@ MODELS = {
 }
 
 
+FROZEN = {"num_samples": 5, "ensemble": True, "seed": 7}
+
+
 def load(path):
     served = tf.saved_model.load(path)
     # The functions die with what was loaded.
     return served, served.signatures
 
 
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """Returns a model by its name, where it was exported, and its signatures, once."""
+
+    @functools.cache
+    def make(name, is_frozen):
+        model = MODELS[name]()
+        how = FROZEN if is_frozen else {"num_samples": 3}
+        path = model.export(tmp_path_factory.mktemp("served"), **how)
+        return model, path, load(path)
+
+    def of(name, is_frozen=False):
+        model, path, (_, served) = make(name, is_frozen)
+        return model, path, served
+
+    return of
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_answers_any_number_of_rows(name, tmp_path):
-    model = MODELS[name]()
+def test_every_model_answers_any_number_of_rows(name, exported):
+    model, _, served = exported(name)
     x, _ = networks.data(64)
-    _, served = load(model.export(tmp_path, num_samples=3))
     assert set(served) == set(SIGNATURES)
     keys = SPREADS if name == "gaussian" else SCORES
     for rows in (0, 1, 3, 64):
@@ -90,9 +111,9 @@ def test_every_model_answers_any_number_of_rows(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["sequential", "dropout", "gaussian"])
-def test_requests_differ_and_seeds_repeat(name, tmp_path):
+def test_requests_differ_and_seeds_repeat(name, exported):
     x = tf.constant(networks.data(8)[0])
-    _, served = load(MODELS[name]().export(tmp_path, num_samples=2))
+    *_, served = exported(name)
     first, second = (served["serving_default"](inputs=x)["mean"] for _ in range(2))
     assert not np.array_equal(first, second)
 
@@ -108,11 +129,9 @@ def test_requests_differ_and_seeds_repeat(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["sequential", "dropout", "deep ensemble"])
-def test_a_frozen_ensemble_gives_the_same_answers_always(name, tmp_path):
-    model = MODELS[name]()
+def test_a_frozen_ensemble_gives_the_same_answers_always(name, exported):
+    model, _, served = exported(name, is_frozen=True)
     x, _ = networks.data(8)
-    path = model.export(tmp_path, num_samples=5, ensemble=True, seed=7)
-    _, served = load(path)
     first, second = (served["serving_default"](inputs=tf.constant(x)) for _ in range(2))
     expected = model.predict_uncertainty(x, num_samples=5, seed=7, verbose=0)
     for key, value in first.items():
@@ -133,9 +152,8 @@ def test_a_frozen_ensemble_gives_the_same_answers_always(name, tmp_path):
     )
 
 
-def test_a_frozen_ensemble_holds_no_flow(tmp_path):
-    model = networks.bayesian()
-    path = model.export(tmp_path, num_samples=5, ensemble=True)
+def test_a_frozen_ensemble_holds_no_flow(exported):
+    model, path, _ = exported("sequential", is_frozen=True)
     saved = {name for name, _ in tf.train.list_variables(path + "/variables/variables")}
     kept = [name for name in saved if name.startswith("served")]
     layers = model.primary.trainable_variables
@@ -185,8 +203,8 @@ def two_by_two(names, as_dictionary):
     ],
 )
 def test_several_inputs_and_outputs(names, as_dictionary, arguments, outputs, tmp_path):
-    # Twice, for Keras counts the layers of a process.
-    for _ in range(2):
+    # Twice without names, for Keras counts the layers of a process.
+    for _ in range(1 if names else 2):
         model = two_by_two(names, as_dictionary)
         _, served = load(model.export(tmp_path, num_samples=2))
         values = (tf.ones([5, 4]), tf.ones([5, 3]))
@@ -235,7 +253,8 @@ def test_images_are_taken_as_the_trainer_was_fed(dtype, tmp_path):
     model.fit(x, np.arange(8) % 2, verbose=0)
     model.save(tmp_path / "model.keras")
     for trained in (model, keras.saving.load_model(tmp_path / "model.keras")):
-        _, served = load(trained.export(tmp_path / "served", num_samples=2))
+        asked = ("serving_default", "deterministic")
+        _, served = load(trained.export(tmp_path / "served", 2, asked))
         spec = served["serving_default"].structured_input_signature[1]["inputs"]
         assert spec.dtype == ("uint8" if dtype == "uint8" else "float32")
         assert spec.shape.as_list() == [None, 6, 6, 1]
@@ -261,7 +280,7 @@ def test_tokens_stay_integers(as_dataset, tmp_path):
     x, y = np.arange(24, dtype="int64").reshape(4, 6) % 10, np.arange(4) % 2
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(2)
     model.fit(*((data,) if as_dataset else (x, y)), verbose=0)
-    _, served = load(model.export(tmp_path, num_samples=2))
+    _, served = load(model.export(tmp_path, 2, "deterministic"))
     np.testing.assert_allclose(
         served["deterministic"](inputs=tf.constant(x))["mean"],
         model.predict(x, num_samples=0, verbose=0),
@@ -323,13 +342,12 @@ def test_the_model_card_says_what_was_exported(tmp_path):
         assert told == {"shape": [None, 4], "dtype": "float32"}
 
 
-def test_warm_up_requests_are_answered(tmp_path):
+def test_warm_up_requests_are_answered(exported):
     apis = pytest.importorskip(
         "tensorflow_serving.apis.prediction_log_pb2",
         reason="the format is that of the package tensorflow-serving-api",
     )
-    path = networks.bayesian().export(tmp_path)
-    _, served = load(path)
+    _, path, served = exported("sequential")
     records = tf.data.TFRecordDataset(f"{path}/assets.extra/tf_serving_warmup_requests")
     asked = set()
     for record in records.as_numpy_iterator():

@@ -65,24 +65,87 @@ def test_the_page_loads_nothing_from_elsewhere(client):
     assert model["metrics"]["accuracy"] > 0.9
 
 
+def of(*pixels, rest="0"):
+    """A question as text: these pixels, and the rest of 784."""
+    return f'{{"pixels": [{", ".join([*pixels, *[rest] * (784 - len(pixels))])}]}}'
+
+
 @pytest.mark.parametrize(
-    "body",
+    "text",
     [
-        None,
-        [],
-        {},
-        {"pixels": [0] * 783},
-        {"pixels": [256] * 784},
-        {"pixels": [float("nan")] * 784},
-        {"pixels": ["x"] * 784},
-        {"pixels": [0] * 784, "seed": -1},
-        {"pixels": [0] * 784, "seed": "x"},
+        "",
+        "null",
+        "[]",
+        "{}",
+        "[" * 20_000,
+        '{"pixels": ' * 2_000,
+        '{"pixels": 3}',
+        '{"pixels": [0, 0, 0]}',
+        of(rest="256"),
+        of("-1"),
+        of("NaN"),
+        of("Infinity"),
+        of("1e999"),
+        of(str(10**400)),
+        of("1" * 5_000),
+        of('"7"'),
+        of("true"),
+        of("null"),
+        of("[0]"),
+        of()[:-1] + ', "seed": -1}',
+        of()[:-1] + ', "seed": 1.5}',
+        of()[:-1] + ', "seed": true}',
+        of()[:-1] + ', "seed": "x"}',
+        b"\xff\xfe",
     ],
+    ids=lambda text: repr(text[:20]),
 )
-def test_what_is_no_picture_is_refused(client, body):
-    response = client.post("/answer", json=body)
+def test_what_is_no_picture_is_refused(client, text):
+    response = client.post("/answer", data=text, content_type="application/json")
     assert response.status_code == 400
     assert re.search("pixels|seed", response.get_json()["error"])
+
+
+def test_a_question_larger_than_its_picture_is_not_read(client):
+    text = of(rest="0" * 40)
+    response = client.post("/answer", data=text, content_type="application/json")
+    assert response.status_code == 413 and response.get_json()["error"]
+
+
+def test_other_pages_cannot_ask(client):
+    # A form of any page sends this without being asked.
+    response = client.post("/answer", data=of(), content_type="text/plain")
+    assert response.status_code == 400
+    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
+        assert client.get("/model", headers={"Host": host}).status_code == 200
+    for host in ("evil.example", "localhost.evil.example:8000", "", "[::1"):
+        for name in ("/", "/model", "/page.js"):
+            assert client.get(name, headers={"Host": host}).status_code == 400
+
+
+def test_who_listens_for_others_is_asked_by_any_name(monkeypatch):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    asked = []
+    monkeypatch.setattr(
+        "bhn_tf.demo.create_app", lambda path, draws, hosts: asked.append(hosts)
+    )
+    for host in ("localhost", "0.0.0.0"):
+        config = dataclasses.replace(CONFIG, host=host)
+        demo.make_server(config).server_close()
+    assert "localhost" in asked[0] and asked[1] is None
+
+
+def test_a_damaged_card_is_passed_over(client, tmp_path):
+    from bhn_tf.demo import create_app
+
+    path = shutil.copytree(FOLDER / "digits" / "1", tmp_path / "1")
+    client = create_app(path).test_client()
+    for card in ("", "[]", "{}", '{"metrics": [1]}', "[" * 20_000):
+        (path / "assets.extra" / "model_card.json").write_text(card)
+        assert client.get("/model").get_json()["metrics"] == {}
+    text = '{"metrics": {"nll": NaN, "name": "x", "accuracy": 0.5}}'
+    (path / "assets.extra" / "model_card.json").write_text(text)
+    assert client.get("/model").get_json()["metrics"] == {"accuracy": 0.5}
 
 
 def test_a_model_of_floats_with_frozen_draws(tmp_path):
@@ -107,6 +170,14 @@ def test_a_model_of_floats_with_frozen_draws(tmp_path):
     np.testing.assert_allclose(answer["mean"], mean[0], rtol=1e-5)
     assert np.shape(answer["samples"]) == (5, 3)
 
+    # One whose training has diverged.
+    model.primary.layers[-1].bias.assign([np.nan] * 3)
+    path = model.export(tmp_path, 5, ensemble=True)
+    client = create_app(path).test_client()
+    response = client.post("/answer", json={"pixels": pixels.tolist()})
+    assert response.status_code == 400 and "not finite" in response.json["error"]
+
+    model.primary.layers[-1].bias.assign([0.0] * 3)
     path = model.export(tmp_path, 5, signatures="serving_default")
     client = create_app(path).test_client()
     answer = client.post("/answer", json={"pixels": pixels.tolist()}).get_json()
@@ -131,6 +202,28 @@ def test_what_cannot_be_served_is_named(tmp_path):
                 demo.make_server(dataclasses.replace(CONFIG, **wrong))
     with pytest.raises(UsageProblem, match="--port=70000"):
         dataclasses.replace(CONFIG, port=70_000)
+
+
+def test_a_client_that_sends_nothing_more_is_left(monkeypatch):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    monkeypatch.setattr(demo, "_SECONDS", 0.2)
+    server = demo.make_server(CONFIG)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    head = b"POST /answer HTTP/1.1\r\nHost: localhost\r\n"
+    whole = head + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n["
+    try:
+        for sent in (b"", head, whole):
+            address = ("localhost", server.server_port)
+            with socket.create_connection(address, timeout=10) as connection:
+                connection.sendall(sent)
+                answer = b"".join(iter(lambda: connection.recv(4096), b""))  # noqa: B023
+                assert answer.startswith(b"HTTP/1.1 400" if sent == whole else b"")
+                assert (sent == whole) == bool(answer)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_without_flask_it_says_what_to_install(monkeypatch):
@@ -225,6 +318,19 @@ def test_a_person_draws_a_one(page):
     assert count == f"{agreeing} of 7 networks drawn choose 1."
     names = page.locator(".score").evaluate_all("all => all.map(s => s.dataset.name)")
     assert set(names) == set(bhn_tf.uncertainty.SCORES)
+
+
+def test_a_sure_class_fits_on_one_line(page):
+    lines = page.locator(".row .number").first.evaluate(
+        """number => {
+          number.textContent = "100.0 %";
+          const range = document.createRange();
+          range.selectNodeContents(number);
+          const fits = number.scrollWidth <= number.clientWidth;
+          return fits ? range.getClientRects().length : 0;
+        }"""
+    )
+    assert lines == 1
 
 
 def test_a_person_asks_for_other_draws(page):

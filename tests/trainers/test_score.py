@@ -38,7 +38,7 @@ def test_digits_are_scored(digits, tmp_path, capsys):
 
 def test_a_killed_command_goes_on(tmp_path):
     """SIGKILL while it works: what is on the disk is whole, and is kept."""
-    rows = 20_000
+    rows = 10_000
     path = tmp_path / "x.npy"
     array = np.lib.format.open_memmap(path, "w+", np.uint8, (rows, 28, 28, 1))
     array.flush()

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from bhn_tf.arguments import check_count
-from bhn_tf.scoring.columns import as_columns
-from bhn_tf.scoring.parts import Parts, identity
-from bhn_tf.scoring.rows import Batch
-from bhn_tf.scoring.sources import open_sources
-from bhn_tf.scoring.tables import format_of
+from bhn_tf.scoring.batches import Batch
+from bhn_tf.scoring.inputs import open_sources
+from bhn_tf.scoring.parts import Parts, as_columns, format_of, identity
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 
@@ -62,7 +60,7 @@ def score_files(
         batch_size: Rows of one call of the model.
         rows_per_part: Rows of one part, a multiple of `batch_size`; what a kill costs
             at most.
-        overwrite: Whether what another run wrote there is deleted.
+        overwrite: Whether the parts of another run there are deleted.
         on_progress: Called after each batch with the number of rows scored by this run
             and the number it has to score, `None` where TFRecords do not tell.
 
@@ -95,6 +93,8 @@ def score_files(
     model = ServedModel(saved_model)
     for source in sources:
         source.check(model.input_specs)
+    if all(source.num_rows == 0 for source in sources):
+        raise ScoringProblem("The input has no rows: there is nothing to score.")
     run = identity(
         model,
         sources,

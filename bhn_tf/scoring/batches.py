@@ -1,6 +1,7 @@
 """Rows as a model takes them, or a sentence that says why they are none."""
 
 import dataclasses
+import os
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +22,19 @@ class Batch:
     ids: list[str]
     inputs: dict[str, np.ndarray]
     unreadable: tuple[int, ...] = ()
+
+
+def text_of(path) -> str:
+    """Returns the name of a file as text that every file and terminal takes.
+
+    Args:
+        path: A path; bytes that are no UTF-8 are shown as `\\xff`.
+
+    Example:
+        >>> text_of(os.fsdecode(b"caf\\xe9.png"))
+        'caf\\\\xe9.png'
+    """
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def only_input(specs: dict, name: str, kind: str) -> tuple[str, tf.TensorSpec]:
@@ -59,6 +73,13 @@ def check_rows(shape, dtype, spec: tf.TensorSpec, where: str) -> None:
     Raises:
         ScoringProblem: If they do not fit.
     """
+    try:
+        dtype = tf.as_dtype(dtype)
+    except TypeError as error:
+        raise ScoringProblem(
+            f"{where}: values are {dtype}, and the model was trained on "
+            f"{spec.dtype.name} as {spec.name!r}. Convert them as for training."
+        ) from error
     wanted = spec.shape[1:]
     if not wanted.is_compatible_with(shape):
         raise ScoringProblem(
@@ -67,7 +88,7 @@ def check_rows(shape, dtype, spec: tf.TensorSpec, where: str) -> None:
         )
     if _kind(dtype) != _kind(spec.dtype):
         raise ScoringProblem(
-            f"{where}: values are {tf.as_dtype(dtype).name}, and the model was trained "
+            f"{where}: values are {dtype.name}, and the model was trained "
             f"on {spec.dtype.name} as {spec.name!r}. Convert them as for training."
         )
 
@@ -81,7 +102,7 @@ def as_rows(values: np.ndarray, spec: tf.TensorSpec, where: str) -> np.ndarray:
         where: Name of the file or the rows, for the message.
 
     Raises:
-        ScoringProblem: If shape or kind do not fit, or an integer is too large.
+        ScoringProblem: If shape or kind do not fit, or a number is too large.
 
     Example:
         >>> spec = tf.TensorSpec([None, 2], tf.float32, name="inputs")
@@ -90,18 +111,30 @@ def as_rows(values: np.ndarray, spec: tf.TensorSpec, where: str) -> np.ndarray:
     """
     values = np.asarray(values)
     check_rows(values.shape[1:], values.dtype, spec, where)
-    if spec.dtype.is_integer and values.size:
-        smallest, largest = values.min(), values.max()
-        if smallest < spec.dtype.min or largest > spec.dtype.max:
-            raise ScoringProblem(
-                f"{where}: values go from {smallest} to {largest}, which "
-                f"{spec.dtype.name}, the dtype of {spec.name!r}, cannot hold."
-            )
+    if spec.dtype.is_floating:
+        with np.errstate(over="ignore"):
+            rows = values.astype(spec.dtype.as_numpy_dtype, copy=False)
+        if rows.dtype.itemsize < values.dtype.itemsize:
+            # Infinity that was not given is a number too large.
+            _check_range(values[np.isinf(rows) & np.isfinite(values)], spec, where)
+        return rows
+    if spec.dtype.is_integer:
+        _check_range(values, spec, where)
     return values.astype(spec.dtype.as_numpy_dtype, copy=False)
 
 
+def _check_range(values, spec, where) -> None:
+    if not values.size:
+        return
+    smallest, largest = values.min(), values.max()
+    if smallest < spec.dtype.min or largest > spec.dtype.max:
+        raise ScoringProblem(
+            f"{where}: values go from {smallest} to {largest}, which "
+            f"{spec.dtype.name}, the dtype of {spec.name!r}, cannot hold."
+        )
+
+
 def _kind(dtype) -> str:
-    dtype = tf.as_dtype(dtype)
     if dtype.is_floating:
         return "float"
     return "integer" if dtype.is_integer else dtype.name

@@ -1,0 +1,96 @@
+"""How large an encoded image is, from its header, before anything is decoded.
+
+A file of 2 MB can hold 20,000 x 20,000 pixels: who decodes first has lost.
+"""
+
+import struct
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_PNG = b"\x89PNG"
+_JPEG = b"\xff\xd8\xff"
+_BMP = b"BM"
+_GIF = b"GIF8"
+
+
+class ImageSize(NamedTuple):
+    """Size of an encoded image.
+
+    Attributes:
+        height: Rows of pixels; of a GIF, those of its first picture.
+        width: Columns of pixels.
+        num_pixels: Pixels that decoding unpacks; of a GIF, those of all pictures.
+    """
+
+    height: int
+    width: int
+    num_pixels: int
+
+
+def is_image(contents: bytes) -> bool:
+    """Whether bytes begin as an encoded image does.
+
+    Example:
+        >>> is_image(tf.io.encode_png(tf.zeros([2, 2, 1], tf.uint8)).numpy())
+        True
+    """
+    return contents.startswith((_PNG, _JPEG, _BMP, _GIF))
+
+
+def size_of(contents: bytes) -> ImageSize:
+    """Returns the size that the header of a PNG, JPEG, BMP or GIF tells.
+
+    Args:
+        contents: The encoded image.
+
+    Raises:
+        ValueError: If it is none of these, or its header is damaged.
+
+    Example:
+        >>> size_of(tf.io.encode_png(tf.zeros([2, 3, 1], tf.uint8)).numpy())
+        ImageSize(height=2, width=3, num_pixels=6)
+    """
+    try:
+        if contents.startswith(_PNG):
+            return _sized(*reversed(struct.unpack_from(">II", contents, 16)))
+        if contents.startswith(_JPEG):
+            height, width, _ = tf.io.extract_jpeg_shape(contents).numpy().tolist()
+            return _sized(height, width)
+        if contents.startswith(_BMP):
+            width, height = struct.unpack_from("<ii", contents, 18)
+            # Rows from the top have a negative height.
+            return _sized(abs(height), abs(width))
+        if contents.startswith(_GIF):
+            return _of_gif(contents)
+    except (struct.error, IndexError, tf.errors.InvalidArgumentError) as error:
+        raise ValueError("The header of the image is damaged.") from error
+    raise ValueError("The bytes are no PNG, JPEG, BMP or GIF image.")
+
+
+def _sized(height, width) -> ImageSize:
+    return ImageSize(height, width, height * width)
+
+
+def _of_gif(contents) -> ImageSize:
+    """Walks from block to block: decoders unpack every picture to return the first."""
+    pictures = []
+    at = 13 + _bytes_of_colours(contents[10])
+    while at < len(contents) and contents[at] != 0x3B:
+        if contents[at] == 0x2C:
+            width, height, flags = struct.unpack_from("<HHB", contents, at + 5)
+            pictures.append((height, width))
+            # The descriptor, its colours, and one byte before the data.
+            at += 10 + _bytes_of_colours(flags) + 1
+        else:
+            # An extension: its mark and its kind.
+            at += 2
+        while contents[at]:
+            at += 1 + contents[at]
+        at += 1
+    height, width = pictures[0]
+    return ImageSize(height, width, sum(rows * columns for rows, columns in pictures))
+
+
+def _bytes_of_colours(flags) -> int:
+    return 3 << (1 + (flags & 7)) if flags & 0x80 else 0
