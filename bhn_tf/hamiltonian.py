@@ -135,7 +135,9 @@ def hamiltonian_monte_carlo(
 
     Example:
     ```python
-    found = bhn_tf.hamiltonian.hamiltonian_monte_carlo(model, x, y, num_samples=2000)
+    found = bhn_tf.hamiltonian.hamiltonian_monte_carlo(
+        model, x, y, num_samples=16, num_burnin_steps=4, jit_compile=False
+    )  # For an answer to trust: thousands of samples.
     print(found.potential_scale_reduction.max(), found.acceptance_rate)
     answers = bhn_tf.hamiltonian.predict_uncertainty(model, x_new, found.draws)
     ```

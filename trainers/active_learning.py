@@ -19,6 +19,7 @@ import numpy as np
 
 import bhn_tf
 from bhn_tf import active, baselines, layers, plots
+from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
@@ -33,7 +34,6 @@ from trainers.config import (
 from trainers.image_sets import load_splits
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 
 _ACQUISITIONS = ("bald", "max_entropy", "variation_ratio", "mean_std", "random")
 _WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
@@ -295,7 +295,7 @@ def _table(results: dict, target: float) -> str:
             last = np.mean([curve["accuracy"][-1] for curve in by_seed.values()])
             text = ", ".join("-" if n is None else str(n) for n in needed)
             rows.append([METHOD_NAMES[method], acquisition, text, f"{last:.4f}"])
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

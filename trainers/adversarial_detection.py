@@ -15,6 +15,7 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import attacks, metrics, plots
+from bhn_tf.tables import text_table
 from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
@@ -25,7 +26,6 @@ from trainers.config import at_least, flag, numbers, run_binary
 from trainers.image_sets import load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 
 _PLAIN = "deterministic"
 _METHODS = (_PLAIN, "mc_dropout", "bhn_realnvp", "bhn_iaf")
@@ -269,7 +269,7 @@ def _table(results: dict) -> str:
             rows.append(
                 names + ["-" if v is None else f"{100 * v:.2f}" for v in values]
             )
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

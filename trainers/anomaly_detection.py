@@ -17,6 +17,7 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import metrics, plots, uncertainty
+from bhn_tf.tables import text_table
 from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
@@ -27,7 +28,6 @@ from trainers.config import UsageProblem, at_least, flag, one_of, run_binary
 from trainers.image_sets import load_anomalies, load_splits, num_classes, set_name
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 
 _METHODS = ("deterministic", "mc_dropout", "ensemble", "bhn")
 _STAND_INS = {"font_letters": "stands in for notMNIST"}
@@ -218,7 +218,12 @@ def _table(results: dict, score: str) -> str:
     ]
     notes = [f"{name} {note}." for name, note in results["notes"].items()]
     return "\n".join(
-        ["Accuracy in percent: " + ", ".join(accuracies), "", text_table(rows), *notes]
+        [
+            "Accuracy in percent: " + ", ".join(accuracies),
+            "",
+            text_table(rows, numbers=range(1, len(rows[0]))),
+            *notes,
+        ]
     )
 
 

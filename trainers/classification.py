@@ -14,6 +14,7 @@ import dataclasses
 import numpy as np
 
 from bhn_tf import metrics, plots
+from bhn_tf.tables import text_table
 from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
@@ -24,7 +25,6 @@ from trainers.config import flag, numbers, run_binary
 from trainers.image_sets import load_anomalies, load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 
 _METHODS = ("bhn", "deterministic", "mc_dropout")
 _SCORE = "predictive_entropy"
@@ -169,7 +169,7 @@ def _table(results: dict) -> str:
         numbers = [f"{found[name]:.4f}" for name in ("accuracy", "nll", "ece")]
         numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
         rows.append([METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 def _where_to_look(folder: RunFolder) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 import bhn_tf
 from bhn_tf import callbacks, correlation, layers, plots
+from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
@@ -24,7 +25,6 @@ from trainers.config import (
 )
 from trainers.image_sets import load_splits, num_classes
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 from trainers.training import train
 
 _LEVEL = 0.05
@@ -162,7 +162,7 @@ def _table(results: dict) -> str:
                 f"{found['seconds']:.0f}",
             ]
         )
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import bhn_tf
 from bhn_tf import callbacks, hamiltonian, plots
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
@@ -27,7 +28,6 @@ from trainers.config import (
     run_binary,
 )
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 from trainers.training import train
 
 NUM_ROWS = 15
@@ -279,7 +279,7 @@ def _table(results: dict) -> str:
                 "" if bound is None else f"{bound:.2f}",
             ]
         )
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 
 import bhn_tf
 from bhn_tf import baselines, callbacks, data, hamiltonian, layers, likelihoods, plots
+from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
     CommonConfig,
@@ -29,7 +30,6 @@ from trainers.config import (
     sizes,
 )
 from trainers.run_folder import RunFolder
-from trainers.tables import text_table
 from trainers.training import train
 
 # What a hypernet generates in each Bayesian panel.
@@ -282,7 +282,7 @@ def _table(results: dict) -> str:
             compared = found["epistemic_std_to_hmc"].values()
             cells += [f"{values['ratio_of_means']:.2f}" for values in compared]
         rows.append([_NAMES[panel], *cells, *[""] * (6 - len(cells))])
-    return text_table(rows)
+    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class ActiveLearner:
         fit_kwargs={"epochs": 50}, directory="labelling", seed=0,
     )
     history = learner.run(10, validation_data=(x_test, y_test))
-    print(learner.labelled_ids, history[-1]["metrics"]["val_accuracy"])
+    print(learner.labelled_ids, history[-1]["metrics"]["val_loss"])
     ```
     """
 
@@ -267,7 +267,7 @@ class ActiveLearner:
         self._write()
 
     def _refuse_labels_without_meaning(self, labels: np.ndarray) -> None:
-        check = getattr(self.model, "_check_labels", None)
+        check = getattr(self.model, "check_labels", None)
         if check is not None:
             check(labels)
 

@@ -68,7 +68,7 @@ def from_keras(
 
     Example:
     ```python
-    model = bhn_tf.from_keras(network, num_examples=60_000)
+    model = bhn_tf.from_keras(network, num_examples=len(x))
     print(model.conversion_report)
     model.compile("adam")
     model.fit(x, y, epochs=3)

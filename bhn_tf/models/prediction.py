@@ -195,6 +195,7 @@ class Prediction:
 
         Example:
         ```python
+        x = tf.constant(x)
         with tf.GradientTape() as tape:
             tape.watch(x)
             loss = -tf.math.log(model.predictive(x, num_samples=10)[:, 3])

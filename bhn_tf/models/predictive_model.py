@@ -164,6 +164,23 @@ class PredictiveModel(Training, Prediction, keras.Model):
 
     # -- data -----------------------------------------------------------------------
 
+    def check_labels(self, y) -> None:
+        """Refuses labels without a meaning; of an unbuilt model nothing is known yet.
+
+        Args:
+            y: Labels, rows first.
+
+        Raises:
+            ValueError: If one is out of range, not finite or of another shape.
+
+        Example:
+        ```python
+        model.check_labels(y)
+        ```
+        """
+        if self.raw_outputs is not None:
+            self.likelihood.check_labels(y, self.raw_outputs.shapes)
+
     def check_data(self, x, y=None, sample_weight=None) -> None:
         """Refuses arrays that would train on silently, and builds an unbuilt model.
 
@@ -274,8 +291,8 @@ class PredictiveModel(Training, Prediction, keras.Model):
         - `deterministic(inputs)` → `mean` at the centre, without noise.
 
         Several inputs are arguments by their names (columns such as "mean radius" by
-        `mean_radius`; `serving.names.served_names` has the rule), and results of several outputs
-        are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
+        `mean_radius`; `serving.names.served_names` has the rule), and results of
+        several outputs are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
         you is `input_0`, `output_0`, .... Inputs have the dtype that the model was
         trained on: uint8 images and integer tokens stay what they are.
 
