@@ -45,8 +45,7 @@ def blocks():
 
 def inputs():
     generator = np.random.default_rng(0)
-    return generator.uniform(size=(SAVED_MODELS = Path(__file__).parent.parent / "saved_models"
-NUM_ROWS, NUM_FEATURES)).astype("float32")
+    return generator.uniform(size=(NUM_ROWS, NUM_FEATURES)).astype("float32")
 
 
 def labels():

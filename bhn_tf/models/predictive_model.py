@@ -292,9 +292,9 @@ class PredictiveModel(Training, Prediction, keras.Model):
 
         Several inputs are arguments by their names (columns such as "mean radius" by
         `mean_radius`; `serving.names.served_names` has the rule), and results of
-        several outputs are `<output>_mean`, `<output>_mutual_information`, ...; what was not named by
-        you is `input_0`, `output_0`, .... Inputs have the dtype that the model was
-        trained on: uint8 images and integer tokens stay what they are.
+        several outputs are `<output>_mean`, `<output>_mutual_information`, ...; what
+        was not named by you is `input_0`, `output_0`, .... Inputs have the dtype that
+        the model was trained on: uint8 images and integer tokens stay what they are.
 
         Beside the graph, `assets.extra/` holds `model_card.json` and, where the
         package `tensorflow-serving-api` is installed, requests that warm a server up.
