@@ -107,6 +107,7 @@ MAKE = {
         make_model().sample_scales(8), num_chains=2, acceptance_rate=0.8, divergences=0
     ),
     "module": tf.Module,
+    "pandas": lambda: pytest.importorskip("pandas"),
     "draw": lambda: tf.zeros([0]),
     "is_drawn": lambda: lambda layer: False,
     "values_of": lambda: lambda draw: {},

@@ -34,7 +34,10 @@ def test_without_a_prior_it_fits_any_labels():
     y = rng.integers(0, 3, 24)
     model = networks.bayesian(network(64), "mean_field")
     model.compile(
-        keras.optimizers.Adam(0.03), ["accuracy"], kl_weight=0.0, jit_compile=False
+        keras.optimizers.Adam(0.03),
+        metrics=["accuracy"],
+        kl_weight=0.0,
+        jit_compile=False,
     )
     # 400 steps in one epoch, over the same 24 rows each.
     model.fit(np.tile(x, (400, 1)), np.tile(y, 400), 24, shuffle=False, verbose=0)
