@@ -52,6 +52,8 @@ class DeepEnsemble(PredictiveModel):
         self.posterior = MemberPosterior(self.members)
         self._build_from_built_networks()
 
+    posterior: MemberPosterior
+
     def call(self, x, training=None, seed: int | None = None):
         """Returns the raw outputs of one member, drawn by a seed."""
         return self.posterior.outputs_of_one(x, seed, training)

@@ -21,14 +21,7 @@ class Feed:
         x: Inputs, or what yields whole batches.
         y: Labels, where `x` does not yield them.
         sample_weight: Weights, where `x` does not yield them.
-
-    Attributes:
-        num_rows: Rows of arrays; `None` of what yields batches.
-        can_be_shuffled: Whether Keras can take rows or batches in any order.
     """
-
-    num_rows: int | None = None
-    can_be_shuffled = False
 
     def __init__(self, x, y=None, sample_weight=None):
         self.x, self.y, self.sample_weight = x, y, sample_weight
@@ -36,6 +29,16 @@ class Feed:
     def spec(self):
         """Returns `(x, y, sample_weight)` with a `LeafSpec` for each array."""
         return keras.tree.map_structure(leaf_spec, self.first_batch())
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows of arrays; `None` of what yields batches."""
+        return None
+
+    @property
+    def can_be_shuffled(self) -> bool:
+        """Whether Keras can take rows or batches in any order."""
+        return False
 
     def first_batch(self):
         """Returns `(x, y, sample_weight)` of what has shape and dtype of a batch."""

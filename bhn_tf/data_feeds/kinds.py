@@ -57,11 +57,13 @@ def _refuse_no_arrays(name, values) -> None:
 class ArrayFeed(Feed):
     """Arrays, rows first."""
 
-    can_be_shuffled = True
-
     @property
     def num_rows(self) -> int:
         return num_rows(self.x)
+
+    @property
+    def can_be_shuffled(self):
+        return True
 
     def first_batch(self):
         return self.x, self.y, self.sample_weight

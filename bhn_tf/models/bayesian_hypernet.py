@@ -13,6 +13,7 @@ from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.scales import checked_scales, network_with_scales
+from bhn_tf.models.targets import set_noise_to_targets
 
 #: Marks files in which g has the order of the network's own layers.
 _ORDER_OF_LAYERS = "network"
@@ -62,6 +63,9 @@ class BayesianHypernet(PredictiveModel):
     probabilities = model.predict(x_new, num_samples=100)
     ```
     """
+
+    posterior: HypernetPosterior
+    objective: Bound
 
     def __init__(
         self,
@@ -229,37 +233,41 @@ class BayesianHypernet(PredictiveModel):
                     stacklevel=4,
                 )
 
-    def initialize_from_data(self, x) -> bool:
+    def initialize_from_data(self, x, y=None) -> bool:
         """Sets scales and biases so that pre-activations are standardised over `x`.
 
         Layer after layer, in the order of the network: with scale 1 and bias 0 the
         pre-activations of an output have a mean m and a standard deviation s over the
         rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
         are set in the mean of its last affine map. An output that does not vary over
-        `x` (constant data, a single row) keeps its scale and bias.
+        `x` (constant data, a single row) keeps its scale and bias. With `y`, the noise
+        of a regression starts at the standard deviation of its targets.
 
         It happens once: a model that has been initialised, also before it was saved,
         is left alone.
 
         Args:
             x: A batch of inputs, some hundred rows.
+            y: Its labels, or `None`.
 
         Returns:
             Whether anything was done.
 
         Raises:
-            ValueError: If `x` is empty or not finite.
+            ValueError: If `x` is empty or not finite, or labels have no meaning.
 
         Example:
         ```python
-        model.initialize_from_data(x[:500])
+        model.initialize_from_data(x[:500], y[:500])
         model.fit(x, y)
         ```
         """
-        self.check_data(x)
+        self.check_data(x, y)
         if self._is_initialized:
             return False
         data_initialization.standardize_layers(self.posterior, x)
+        if y is not None:
+            set_noise_to_targets(self.likelihood, y)
         self._is_initialized = True
         return True
 

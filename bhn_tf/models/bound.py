@@ -21,8 +21,6 @@ from bhn_tf.arguments import check_count
 from bhn_tf.models import replicas
 from bhn_tf.models.trackers import Terms, Trackers
 
-tfd = tfp.distributions
-
 
 class Elbo(NamedTuple):
     """An estimate of the evidence lower bound, in nats."""
@@ -180,7 +178,7 @@ class Bound(MaximumLikelihood):
         return draws.log_prob - self.prior.log_prob(draws.values)
 
     @property
-    def prior(self) -> tfd.Distribution:
+    def prior(self) -> tfp.distributions.Distribution:
         """p(g) as a TFP distribution with event shape [D]."""
         if self.given_prior is not None:
             return priors.over_values(self.given_prior, self._event_size)

@@ -9,8 +9,8 @@ from bhn_tf.data_feeds import feed_of
 from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
 
 
-class Prediction:
-    """Mixin of `PredictiveModel`: the posterior predictive by Monte Carlo.
+class Prediction(keras.Model):
+    """Part of `PredictiveModel`: the posterior predictive by Monte Carlo.
 
     The S draws are made once a call and are the same for all rows, so that a row's
     answer depends neither on its neighbours nor on the batch size. Calls keep nothing:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from bhn_tf import keras_adapter, likelihoods
 from bhn_tf.data_feeds import BatchChecks, feed_of
 from bhn_tf.models.bound import MaximumLikelihood
+from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import adapt_to_targets, warn_of_units
@@ -34,7 +35,7 @@ _TAKES_INTEGERS = (
 )
 
 
-class PredictiveModel(Training, Prediction, keras.Model):
+class PredictiveModel(Training, Prediction):
     """A Keras model that predicts with an average over draws of its network.
 
     A subclass sets `posterior` in its constructor, and then calls
@@ -55,6 +56,9 @@ class PredictiveModel(Training, Prediction, keras.Model):
         raw_outputs: What the networks return; `None` before the model is built.
     """
 
+    posterior: Posterior
+    objective: MaximumLikelihood
+
     def __init__(
         self, likelihood, normalize_targets: bool = False, fed_dtypes=None, **kwargs
     ):
@@ -64,8 +68,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
         if normalize_targets:
             self.likelihood = likelihoods.Standardized(self.likelihood)
         self.objective = MaximumLikelihood()
-        self.posterior = None
-        self.raw_outputs = None
+        self.raw_outputs: RawOutputs | None = None
         self._input_shape = None
         self._fed_dtypes = fed_dtypes
 

@@ -50,6 +50,21 @@ def warn_of_units(likelihood, feed) -> None:
             )
 
 
+def set_noise_to_targets(likelihood, y) -> None:
+    """Starts the noise of regressions at the standard deviation of their targets.
+
+    Args:
+        likelihood: The model's likelihood.
+        y: Labels, as arrays.
+    """
+    parts = likelihood.parts_of_outputs()
+    for part, targets in zip(parts, _targets(likelihood, y), strict=True):
+        if isinstance(part, Standardized):
+            part.adapt(targets)
+        elif part.has_unit and targets.std() > 0:
+            part.set_stddev(float(targets.std()))
+
+
 def _all_targets(likelihood, feed) -> list:
     """The targets of all rows, for each output."""
     if feed.num_rows is not None:

@@ -12,8 +12,8 @@ from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
 
 
-class Training:
-    """Mixin of `PredictiveModel`: minimises its objective, and evaluates it.
+class Training(keras.Model):
+    """Part of `PredictiveModel`: minimises its objective, and evaluates it.
 
     Data are checked and counted before any work; the loop itself is Keras's.
     """

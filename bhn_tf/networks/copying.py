@@ -91,7 +91,7 @@ def carry_state(layer, copied) -> None:
     """Gives a copied layer the weights, statistics and vocabularies of the original."""
     for old, new in pairs(layer, copied):
         # A layer may keep more than weights in step, so it saves and loads by itself.
-        store = {}
+        store: dict = {}
         old.save_own_variables(store)
         new.load_own_variables(store)
         if hasattr(old, "save_assets"):

@@ -67,3 +67,17 @@ def test_data_that_do_not_vary_keep_scales_finite(x, rows):
     # The convolution's outputs vary over the image; those behind it do not.
     assert np.isfinite(center(model, x)).all()
     assert np.isfinite(before).all()
+
+
+def test_the_noise_starts_at_the_spread_of_the_targets():
+    x, _ = networks.data(64)
+    y = 100.0 + 20.0 * x[:, :1]
+    primary = keras.Sequential(
+        [keras.Input((networks.NUM_FEATURES,)), WeightNormDense(1)]
+    )
+    model = networks.bayesian(
+        primary, likelihood=bhn_tf.likelihoods.Gaussian(trainable=True)
+    )
+    assert model.initialize_from_data(x, y)
+    aleatoric = model.predict_uncertainty(x, num_samples=2, verbose=0)["aleatoric_std"]
+    np.testing.assert_allclose(aleatoric, y.std(), rtol=1e-5)
