@@ -6,6 +6,7 @@ import pytest
 
 import bhn_tf
 from bhn_tf import layers
+from tests import networks
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_the_noise_starts_at_the_spread_of_the_targets():
     x, _ = networks.data(64)
     y = 100.0 + 20.0 * x[:, :1]
     primary = keras.Sequential(
-        [keras.Input((networks.NUM_FEATURES,)), WeightNormDense(1)]
+        [keras.Input((networks.NUM_FEATURES,)), layers.WeightNormDense(1)]
     )
     model = networks.bayesian(
         primary, likelihood=bhn_tf.likelihoods.Gaussian(trainable=True)
