@@ -45,8 +45,8 @@ def from_keras(
             `bhn_tf.hypernets`. `None` chooses by the number of generated values and
             logs what it chose (`absl.logging`, level info).
         random: What is generated for each converted layer: "scale",
-            "scale_and_bias", "kernel" or "kernel_and_bias". Whole kernels are
-            generated also before a batch normalisation.
+            "scale_and_bias", "rank_one", "kernel" or "kernel_and_bias". Whole kernels
+            are generated also before a batch normalisation.
         only: The layers to make random: names, paths such as "outer/inner", layers
             themselves, classes, functions of a layer that return a bool, or one of
             these. A nested model, or its name, stands for all layers in it; a name
@@ -137,6 +137,8 @@ def _carry_over(layer, copied):
     if copied.scale is not None:
         scale = layer.scale if is_twin else None
         copied.scale.assign(copied.kernel_norm() if scale is None else scale)
+    if copied.input_scale is not None and is_twin and layer.input_scale is not None:
+        copied.input_scale.assign(layer.input_scale)
     if copied.bias is not None:
         copied.bias.assign(layer.bias)
 

@@ -29,8 +29,8 @@ class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
     Args:
         filters: Number of outputs.
         kernel_size: Length of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv1D`.
 
@@ -61,8 +61,8 @@ class WeightNormConv2D(_WeightNormConv, keras.layers.Conv2D):
     Args:
         filters: Number of outputs.
         kernel_size: Height and width of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv2D`.
 
@@ -80,8 +80,8 @@ class WeightNormConv3D(_WeightNormConv, keras.layers.Conv3D):
     Args:
         filters: Number of outputs.
         kernel_size: Depth, height and width of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv3D`.
 

@@ -58,8 +58,8 @@ class WeightNormConv1DTranspose(_WeightNormConvTranspose, keras.layers.Conv1DTra
     Args:
         filters: Number of outputs.
         kernel_size: Size of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv1DTranspose`.
 
@@ -77,8 +77,8 @@ class WeightNormConv2DTranspose(_WeightNormConvTranspose, keras.layers.Conv2DTra
     Args:
         filters: Number of outputs.
         kernel_size: Size of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv2DTranspose`.
 
@@ -96,8 +96,8 @@ class WeightNormConv3DTranspose(_WeightNormConvTranspose, keras.layers.Conv3DTra
     Args:
         filters: Number of outputs.
         kernel_size: Size of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Conv3DTranspose`.
 

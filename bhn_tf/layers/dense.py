@@ -11,8 +11,8 @@ class WeightNormDense(WeightNorm, keras.layers.Dense):
 
     Args:
         units: Number of outputs.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.Dense`.
 

@@ -29,8 +29,8 @@ class WeightNormDepthwiseConv1D(_WeightNormDepthwiseConv, keras.layers.Depthwise
 
     Args:
         kernel_size: Size of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.DepthwiseConv1D`.
 
@@ -47,8 +47,8 @@ class WeightNormDepthwiseConv2D(_WeightNormDepthwiseConv, keras.layers.Depthwise
 
     Args:
         kernel_size: Size of the filters.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.DepthwiseConv2D`.
 

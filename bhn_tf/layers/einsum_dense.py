@@ -19,8 +19,8 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
     Args:
         equation: As in `keras.layers.EinsumDense`, such as "abc,cd->abd".
         output_shape: As there.
-        random: "scale" (default), "scale_and_bias", "kernel", "kernel_and_bias" or
-            "none": what a hypernet generates for the layer.
+        random: "scale" (default), "scale_and_bias", "rank_one", "kernel",
+            "kernel_and_bias" or "none": what a hypernet generates for the layer.
         scale_initializer: Initial scales; `None` for the norms of the drawn kernel.
         **kwargs: Every other argument of `keras.layers.EinsumDense`.
 
@@ -68,6 +68,14 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         unused = [letter for letter in string.ascii_letters if letter not in equation]
         dots = "".join(unused[: rank - len(inputs.replace("...", ""))])
         return inputs.replace("...", dots), kernel, outputs.replace("...", dots)
+
+    def _axes_of_inputs(self, input_shape):
+        inputs, kernel, outputs = self._letters(len(input_shape))
+        return [
+            axis
+            for axis, label in enumerate(inputs)
+            if label in kernel and label not in outputs
+        ]
 
     def _axes_of_scales(self, rank):
         kernel, outputs, dots_first = self._labels()

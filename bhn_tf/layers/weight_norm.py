@@ -2,7 +2,10 @@
 
 `w_j = g_j v_j / ||v_j||` for each output j (paper, section "Efficient Parametrization
 and Training"). g multiplies a whole output, so a layer computes `x · v` once and
-scales the result: a draw for each row costs no more than one draw for all.
+scales the result: a draw for each row costs no more than one draw for all. With
+"rank_one", inputs have scales too, which multiply them before the product,
+`w_ij = g_j s_i v_ij / ||v_j||`: the form of Dusenberry et al., "Efficient and Scalable
+Bayesian Neural Nets with Rank-1 Factors" (2020), here from one hypernet.
 """
 
 from typing import NamedTuple
@@ -36,8 +39,9 @@ class WeightNorm(RandomLayer):
 
     Args:
         random: What a hypernet generates for the layer: "scale", "scale_and_bias",
-            "kernel", "kernel_and_bias" (the kernel whole, without normalisation) or
-            "none".
+            "rank_one" (a scale for each output, and one for each input feature or
+            channel, at first 1), "kernel", "kernel_and_bias" (the kernel whole, without
+            normalisation) or "none".
         scale_initializer: Initial scales. `None`: the norms of the drawn kernel, so
             that a fresh layer equals its Keras twin.
     """
@@ -46,6 +50,7 @@ class WeightNorm(RandomLayer):
         "none": (),
         "scale": ("scale",),
         "scale_and_bias": ("scale", "bias"),
+        "rank_one": ("scale", "input_scale"),
         "kernel": ("direction",),
         "kernel_and_bias": ("direction", "bias"),
     }
@@ -73,6 +78,12 @@ class WeightNorm(RandomLayer):
             self.scale = self.add_weight(
                 name="scale", shape=self._scale_shape(), initializer=initializer
             )
+        self.input_scale = None
+        if self.random == "rank_one":
+            sizes = [input_shape[axis] for axis in self._axes_of_inputs(input_shape)]
+            self.input_scale = self.add_weight(
+                name="input_scale", shape=sizes, initializer="ones"
+            )
 
     def add_weight(self, *args, **kwargs):
         # Under mixed precision a direction may be too short for half precision, and
@@ -89,6 +100,10 @@ class WeightNorm(RandomLayer):
         """Axis of the outputs that the scales multiply."""
         channels_first = getattr(self, "data_format", None) == "channels_first"
         return 1 if channels_first else -1
+
+    def _axes_of_inputs(self, input_shape) -> list[int]:
+        """Axes of the inputs whose entries have scales of their own, in order."""
+        return [self._channel_axis()]
 
     def _scale_shape(self) -> tuple[int, ...]:
         axes = self._norm_axes()
@@ -111,6 +126,8 @@ class WeightNorm(RandomLayer):
 
     def call(self, inputs):
         shared = generated_value(self) or self.shared_by_draws()
+        if self.input_scale is not None:
+            inputs *= self._over_inputs(current_value(self.input_scale), inputs)
         scale = None if self.scale is None else current_value(self.scale)
         outputs = shared.product
         if outputs is None and self._scales_kernel(scale):
@@ -138,7 +155,9 @@ class WeightNorm(RandomLayer):
         if self.scale is None:
             return SharedByDraws(None, None)
         factor = inverse_norm(self.direction, self._norm_axes())
-        product = None if inputs is None else self._unscaled_product(inputs, factor)
+        if inputs is None or self.input_scale is not None:
+            return SharedByDraws(factor, None)
+        product = self._unscaled_product(inputs, factor)
         return SharedByDraws(factor, product)
 
     #: Whether g scales the kernel where all rows share it. A convolution has far fewer
@@ -172,6 +191,17 @@ class WeightNorm(RandomLayer):
         if factor is not None:
             kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
         return self._product(inputs, tf.cast(kernel, self.compute_dtype))
+
+    def _over_inputs(self, values, inputs):
+        """Shapes a scale for each input feature, or a set for each row, like inputs."""
+        is_per_row = len(values.shape) > len(self.input_scale.shape)
+        shape = [1] * len(inputs.shape)
+        axes = self._axes_of_inputs(inputs.shape)
+        for axis, size in zip(axes, self.input_scale.shape, strict=True):
+            shape[axis] = size
+        if is_per_row:
+            shape[0] = -1
+        return tf.cast(tf.reshape(values, shape), inputs.dtype)
 
     def _over_kernel(self, values):
         """Shapes one value for each output to multiply the kernel."""

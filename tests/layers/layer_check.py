@@ -222,6 +222,7 @@ def _generated_names(layer):
         "none": [],
         "scale": ["scale"],
         "scale_and_bias": ["scale", *bias],
+        "rank_one": ["scale", "input_scale"],
         "kernel": ["kernel"],
         "kernel_and_bias": ["kernel", *bias],
     }[layer.random]

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bhn_tf import layers
 from bhn_tf.layers import WeightNormConv2D, WeightNormDense
+from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
 
 
@@ -115,3 +117,31 @@ def test_masks_are_passed_on():
     short = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
     padded = np.concatenate([short, np.zeros((2, 2, 4), "float32")], axis=1)
     np.testing.assert_allclose(sequence(padded), sequence(short), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ["name", "arguments", "shape", "kernel_axis"],
+    [
+        ("Dense", (3,), (5, 4), 0),
+        ("Dense", (3,), (5, 2, 4), 0),
+        ("Conv2D", (3, 2), (5, 4, 4, 2), 2),
+        ("Conv1DTranspose", (3, 2, 2), (5, 4, 2), 2),
+        ("DepthwiseConv2D", (2,), (5, 4, 4, 2), 2),
+        ("EinsumDense", ("abc,cd->abd", (None, 3)), (5, 2, 4), 0),
+    ],
+)
+def test_scales_of_inputs_multiply_their_part_of_the_kernel(
+    name, arguments, shape, kernel_axis
+):
+    """`w_ij = g_j s_i v_ij / ‖v_j‖`, of a fresh layer, whose g_j is ‖v_j‖."""
+    layer = getattr(layers, f"WeightNorm{name}")(*arguments, random="rank_one")
+    twin = getattr(keras.layers, name)(*arguments)
+    inputs = np.random.default_rng(0).normal(size=shape).astype("float32")
+    layer(inputs), twin(inputs)
+    scales = np.random.default_rng(1).normal(size=shape[-1]).astype("float32")
+    along = [1] * len(layer.direction.shape)
+    along[kernel_axis] = len(scales)
+    twin.kernel.assign(layer.direction.numpy() * scales.reshape(along))
+    assert layer.num_random == layer.scale.numpy().size + len(scales)
+    with generated_values({id(layer.input_scale): tf.constant(scales)}):
+        np.testing.assert_allclose(layer(inputs), twin(inputs), rtol=1e-4, atol=1e-5)
