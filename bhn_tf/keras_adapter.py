@@ -11,12 +11,17 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
     convert_to_np_if_not_ragged,
     potentially_ragged_concat,
     reduce_per_replica,
+)
+from keras.src.trainers.data_adapters.data_adapter_utils import (
+    is_scipy_sparse,
+    scipy_sparse_to_tf_sparse,
 )
 
 # Keeps in its weights what training has measured, and moves it in training only.
@@ -214,6 +219,15 @@ def joined_over_replicas(values, strategy):
 def joined_over_batches(values: list):
     """Joins batches on the axis of rows; ragged where their other axes differ."""
     return potentially_ragged_concat(values)
+
+
+def as_tensor(values):
+    """Returns a tensor of an array of any library, sparse where it is sparse."""
+    if values is None or tf.is_tensor(values):
+        return values
+    if is_scipy_sparse(values):
+        return tf.sparse.reorder(scipy_sparse_to_tf_sparse(values))
+    return tf.convert_to_tensor(np.asarray(values))
 
 
 def as_array(values):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, num_rows
+from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, is_text, num_rows
 
 
 def feed_of(x, y=None, sample_weight=None) -> Feed:
@@ -36,7 +36,21 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
         return DatasetFeed(_dataset_of_loader(x), y, sample_weight)
     for name, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
         _refuse_no_arrays(name, values)
-    return ArrayFeed(x, y, sample_weight)
+    return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
+
+
+def _text_as_tensor(leaf):
+    """Text as a tensor, for Keras takes no other kind with several axes."""
+    if leaf is None or tf.is_tensor(leaf) or not is_text(leaf):
+        return leaf
+    try:
+        return tf.constant(np.asarray(leaf, dtype=object), tf.string)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`x` holds a {type(leaf).__name__} of objects that are not all text "
+            "(numbers, None or NaN among them). Give numbers as `x.astype('float32')`, "
+            "and columns of several kinds as a dictionary of inputs by name."
+        ) from error
 
 
 def _refuse_no_arrays(name, values) -> None:
@@ -77,6 +91,13 @@ class ArrayFeed(Feed):
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)
         return self
+
+    def as_tensors(self):
+        return ArrayFeed(
+            *keras.tree.map_structure(
+                keras_adapter.as_tensor, (self.x, self.y, self.sample_weight)
+            )
+        )
 
 
 class DatasetFeed(Feed):

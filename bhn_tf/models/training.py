@@ -258,7 +258,7 @@ class Training:
         checked = self._checked(feed)
         if feed.num_rows is None:
             return checked.x
-        return validation_data
+        return checked.x, checked.y, checked.sample_weight
 
     def evaluate(
         self,
@@ -321,7 +321,7 @@ class Training:
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self.objective.require_num_examples()
-        feed = self._checked(feed)
+        feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", feed)
         self._build_optimizer()
         return super().train_on_batch(
@@ -342,7 +342,7 @@ class Training:
         self._assert_compile_called("test_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
-        feed = self._checked(feed)
+        feed = self._checked(feed).as_tensors()
         with self._evaluation(num_samples, seed, "test_function", feed):
             return super().test_on_batch(
                 feed.x, feed.y, feed.sample_weight, return_dict
