@@ -7,6 +7,7 @@ how they are built, checked and saved.
 """
 
 import contextlib
+import functools
 
 import keras
 import tensorflow as tf
@@ -227,6 +228,16 @@ class PredictiveModel(Training, Prediction, keras.Model):
         warn_of_units(self.likelihood, feed)
 
     # -- saving and serving ---------------------------------------------------------
+
+    @functools.wraps(keras.Model.save)
+    def save(self, filepath, *args, **kwargs):
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{str(filepath)!r} would be HDF5, which keeps the weights and loses "
+                "what else training has found out, such as N. Save to `.keras`, or the "
+                "weights alone with `save_weights('m.weights.h5')`."
+            )
+        super().save(filepath, *args, **kwargs)
 
     def get_build_config(self):
         return {"input_shape": self._input_shape} if self._input_shape else None

@@ -75,6 +75,8 @@ class Training:
             loss_weights=loss_weights,
             **kwargs,
         )
+        # What Keras's wrappers look at to see whether a model can be trained.
+        self.loss = "nll"
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
         self._ranks = {}
