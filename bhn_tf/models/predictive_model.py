@@ -61,9 +61,11 @@ class PredictiveModel(Training, Prediction, keras.Model):
     ):
         # Inputs and draws keep their precision: layers cast what they take.
         super().__init__(**{**kwargs, "autocast": False})
-        self.likelihood = likelihoods.get(likelihood)
+        likelihood = likelihoods.get(likelihood)
         if normalize_targets:
-            self.likelihood = likelihoods.Standardized(self.likelihood)
+            likelihood = likelihoods.Standardized(likelihood)
+        # Set once: Keras would track what it replaces, and look for it in files.
+        self.likelihood = likelihood
         self.objective = MaximumLikelihood()
         self.posterior = None
         self.raw_outputs = None
