@@ -55,8 +55,8 @@ class Feed:
         """
         raise NotImplementedError
 
-    def labels(self):
-        """Yields the labels of all batches, as arrays, in one pass.
+    def labels_and_weights(self):
+        """Yields the labels of all batches, and their weights, in one pass.
 
         Raises:
             ValueError: If the data are endless or can be read only once.

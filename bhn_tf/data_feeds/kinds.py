@@ -88,6 +88,9 @@ class ArrayFeed(Feed):
         # The same rounding as Keras's own split.
         return math.floor(self.num_rows * (1.0 - validation_split))
 
+    def labels_and_weights(self):
+        yield self.y, self.sample_weight
+
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)
         return self
@@ -148,13 +151,13 @@ class DatasetFeed(Feed):
         )
         return count
 
-    def labels(self):
+    def labels_and_weights(self):
         if self.x.cardinality() == tf.data.INFINITE_CARDINALITY:
-            return super().labels()
-        labels = self.x.map(
-            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1]
+            super().labels_and_weights()
+        without_inputs = self.x.map(
+            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1:]
         )
-        return labels.as_numpy_iterator()
+        yield from without_inputs
 
     def checked(self, checks):
         self.refuse_empty()
@@ -230,9 +233,9 @@ class PyDatasetFeed(Feed):
             for index in range(self.x.num_batches)
         )
 
-    def labels(self):
+    def labels_and_weights(self):
         for index in range(self.x.num_batches):
-            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1]
+            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1:]
 
     def checked(self, checks):
         self.refuse_empty()

@@ -226,7 +226,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
         self._fed_dtypes = keras.tree.map_structure(
             lambda leaf: None if leaf is None else leaf.dtype, x
         )
-        adapt_to_targets(self.likelihood, feed)
+        adapt_to_targets(self.likelihood, feed, validation_split)
         warn_of_units(self.likelihood, feed)
 
     # -- saving and serving ---------------------------------------------------------
