@@ -84,12 +84,22 @@ def one_call_of(network: keras.Layer) -> Iterator[None]:
 def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
     """Returns the variables that a call of the network may move: states of recurrent
     layers and of layers of the user's own, in training also moving averages."""
-    return [
+    layers = layers_of(network)
+    variables = [
         variable
-        for layer in layers_of(network)
+        for layer in layers
         if training or not isinstance(layer, _MOVES_IN_TRAINING_ONLY)
         for variable in layer._non_trainable_variables
     ]
+    # A recurrent layer does not count its states among its variables.
+    states = [
+        state
+        for layer in layers
+        if isinstance(layer, keras.layers.RNN) and layer.stateful
+        for state in keras.tree.flatten(layer.states)
+        if state is not None
+    ]
+    return list({id(variable): variable for variable in variables + states}.values())
 
 
 def seed_variables(network: keras.Layer) -> list[keras.Variable]:
