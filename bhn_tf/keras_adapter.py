@@ -11,12 +11,17 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
     convert_to_np_if_not_ragged,
     potentially_ragged_concat,
     reduce_per_replica,
+)
+from keras.src.trainers.data_adapters.data_adapter_utils import (
+    is_scipy_sparse,
+    scipy_sparse_to_tf_sparse,
 )
 
 # Keeps in its weights what training has measured, and moves it in training only.
@@ -79,12 +84,22 @@ def one_call_of(network: keras.Layer) -> Iterator[None]:
 def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
     """Returns the variables that a call of the network may move: states of recurrent
     layers and of layers of the user's own, in training also moving averages."""
-    return [
+    layers = layers_of(network)
+    variables = [
         variable
-        for layer in layers_of(network)
+        for layer in layers
         if training or not isinstance(layer, _MOVES_IN_TRAINING_ONLY)
         for variable in layer._non_trainable_variables
     ]
+    # A recurrent layer does not count its states among its variables.
+    states = [
+        state
+        for layer in layers
+        if isinstance(layer, keras.layers.RNN) and layer.stateful
+        for state in keras.tree.flatten(layer.states)
+        if state is not None
+    ]
+    return list({id(variable): variable for variable in variables + states}.values())
 
 
 def seed_variables(network: keras.Layer) -> list[keras.Variable]:
@@ -214,6 +229,15 @@ def joined_over_replicas(values, strategy):
 def joined_over_batches(values: list):
     """Joins batches on the axis of rows; ragged where their other axes differ."""
     return potentially_ragged_concat(values)
+
+
+def as_tensor(values):
+    """Returns a tensor of an array of any library, sparse where it is sparse."""
+    if values is None or tf.is_tensor(values):
+        return values
+    if is_scipy_sparse(values):
+        return tf.sparse.reorder(scipy_sparse_to_tf_sparse(values))
+    return tf.convert_to_tensor(np.asarray(values))
 
 
 def as_array(values):

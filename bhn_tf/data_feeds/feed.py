@@ -58,8 +58,8 @@ class Feed:
         """
         raise NotImplementedError
 
-    def labels(self):
-        """Yields the labels of all batches, as arrays, in one pass.
+    def labels_and_weights(self):
+        """Yields the labels of all batches, and their weights, in one pass.
 
         Raises:
             ValueError: If the data are endless or can be read only once.
@@ -77,6 +77,17 @@ class Feed:
         """
         raise NotImplementedError
 
+    def as_tensors(self) -> "Feed":
+        """Returns arrays as one batch of tensors, which compiled functions take.
+
+        Raises:
+            ValueError: If the data yield batches.
+        """
+        raise ValueError(
+            f"Expected the arrays of one batch, got a {type(self.x).__name__}, which "
+            "yields batches. Give one of them, or use `fit`, `evaluate` or `predict`."
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class LeafSpec:
@@ -90,14 +101,23 @@ def leaf_spec(leaf) -> LeafSpec | None:
     """Returns shape and dtype of an array of any library; `None` of `None`."""
     if leaf is None:
         return None
-    if hasattr(leaf, "dtypes") and not hasattr(leaf, "dtype"):
-        dtype = np.result_type(*leaf.dtypes)
-    else:
-        dtype = leaf.dtype
-    # Texts come as objects, or with their length in the dtype.
-    is_text = isinstance(dtype, np.dtype) and dtype.kind in "OSU"
-    name = "string" if is_text else keras.backend.standardize_dtype(dtype)
-    return LeafSpec(tuple(leaf.shape), name)
+    if is_text(leaf):
+        return LeafSpec(tuple(leaf.shape), "string")
+    dtypes = _dtypes(leaf)
+    dtype = np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0]
+    return LeafSpec(tuple(leaf.shape), keras.backend.standardize_dtype(dtype))
+
+
+def is_text(leaf) -> bool:
+    """Whether an array holds text: as objects, with its length in the dtype, or in a
+    dtype of pandas."""
+    return any(getattr(dtype, "kind", "") in tuple("OSU") for dtype in _dtypes(leaf))
+
+
+def _dtypes(leaf) -> list:
+    """Dtypes of an array, or of the columns of a frame."""
+    is_frame = hasattr(leaf, "dtypes") and not hasattr(leaf, "dtype")
+    return list(leaf.dtypes) if is_frame else [leaf.dtype]
 
 
 def num_rows(x) -> int:

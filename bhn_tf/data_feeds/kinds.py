@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, num_rows
+from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, is_text, num_rows
 
 
 def feed_of(x, y=None, sample_weight=None) -> Feed:
@@ -36,7 +36,21 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
         return DatasetFeed(_dataset_of_loader(x), y, sample_weight)
     for name, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
         _refuse_no_arrays(name, values)
-    return ArrayFeed(x, y, sample_weight)
+    return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
+
+
+def _text_as_tensor(leaf):
+    """Text as a tensor, for Keras takes no other kind with several axes."""
+    if leaf is None or tf.is_tensor(leaf) or not is_text(leaf):
+        return leaf
+    try:
+        return tf.constant(np.asarray(leaf, dtype=object), tf.string)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`x` holds a {type(leaf).__name__} of objects that are not all text "
+            "(numbers, None or NaN among them). Give numbers as `x.astype('float32')`, "
+            "and columns of several kinds as a dictionary of inputs by name."
+        ) from error
 
 
 def _refuse_no_arrays(name, values) -> None:
@@ -76,9 +90,19 @@ class ArrayFeed(Feed):
         # The same rounding as Keras's own split.
         return math.floor(self.num_rows * (1.0 - validation_split))
 
+    def labels_and_weights(self):
+        yield self.y, self.sample_weight
+
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)
         return self
+
+    def as_tensors(self):
+        return ArrayFeed(
+            *keras.tree.map_structure(
+                keras_adapter.as_tensor, (self.x, self.y, self.sample_weight)
+            )
+        )
 
 
 class DatasetFeed(Feed):
@@ -129,13 +153,13 @@ class DatasetFeed(Feed):
         )
         return count
 
-    def labels(self):
+    def labels_and_weights(self):
         if self.x.cardinality() == tf.data.INFINITE_CARDINALITY:
-            return super().labels()
-        labels = self.x.map(
-            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1]
+            super().labels_and_weights()
+        without_inputs = self.x.map(
+            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1:]
         )
-        return labels.as_numpy_iterator()
+        yield from without_inputs
 
     def checked(self, checks):
         self.refuse_empty()
@@ -211,9 +235,9 @@ class PyDatasetFeed(Feed):
             for index in range(self.x.num_batches)
         )
 
-    def labels(self):
+    def labels_and_weights(self):
         for index in range(self.x.num_batches):
-            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1]
+            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1:]
 
     def checked(self, checks):
         self.refuse_empty()

@@ -253,7 +253,7 @@ class Likelihood:
         counted = self._real(y, raw_shape, mask)
         if weight is not None:
             weight = align(weight, self.element_shape(raw_shape), "weight")
-            counted = both(counted, weight != 0)
+            counted = both(counted, tf.cast(weight, tf.float32) != 0)
         return self.valid_elements(y, raw_shape), counted
 
     def get_config(self):

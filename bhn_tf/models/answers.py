@@ -181,12 +181,18 @@ class _ForAnyRows:
         self._traced = {}
 
     def __call__(self, batch, *arguments):
-        leaves = tf.nest.flatten((batch, arguments))
+        # An optional input may be missing.
+        is_given = tf.nest.map_structure(
+            lambda leaf: leaf is not None, (batch, arguments)
+        )
+        leaves = [
+            leaf for leaf in tf.nest.flatten((batch, arguments)) if leaf is not None
+        ]
         specs = [_with_any_rows(tf.type_spec_from_value(leaf)) for leaf in leaves]
         # What a trace cannot be relaxed from.
         kind = repr(
             (
-                tf.nest.map_structure(lambda leaf: 0, (batch, arguments)),
+                is_given,
                 [(type(spec).__name__, spec.dtype, spec.shape.rank) for spec in specs],
             )
         )
@@ -197,16 +203,18 @@ class _ForAnyRows:
                 for spec, other in zip(known, specs, strict=True)
             ]
             if traced is None or general != known:
-                traced = self._trace(general, (batch, arguments))
+                traced = self._trace(general, is_given)
                 self._traced[kind] = general, traced
         return traced(*leaves)
 
-    def _trace(self, specs, structure):
+    def _trace(self, specs, is_given):
         def function(*leaves):
-            batch, arguments = tf.nest.pack_sequence_as(structure, leaves)
+            given = iter(leaves)
+            batch, arguments = tf.nest.map_structure(
+                lambda has_leaf: next(given) if has_leaf else None, is_given
+            )
             return self._function(batch, *arguments)
 
-        structure = tf.nest.map_structure(lambda _: 0, structure)
         return tf.function(function, input_signature=specs, autograph=False)
 
 

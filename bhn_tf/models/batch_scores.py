@@ -42,13 +42,14 @@ class Batch(NamedTuple):
         if sample_weight is None or keras.tree.is_nested(sample_weight):
             return cls(x, y, sample_weight, None, sample_weight)
         # Arrays as they come in an eager step have no tensor's shape.
-        weight = tf.convert_to_tensor(sample_weight)
+        # Weights may be Boolean.
+        weight = tf.cast(sample_weight, tf.float32)
         if weight.shape.rank == 2 and weight.shape[1] == 1:
             weight = weight[:, 0]
         if weight.shape.rank != 1:
             return cls(x, y, sample_weight, None, weight)
         is_counted = tf.cast(weight != 0, tf.float32)
-        return cls(x, y, sample_weight, tf.cast(weight, tf.float32), is_counted)
+        return cls(x, y, sample_weight, weight, is_counted)
 
     @property
     def num_rows(self) -> tf.Tensor:

@@ -176,10 +176,7 @@ class Prediction(keras.Model):
         """Returns the posterior-predictive mean of one batch; see `predict`."""
         feed = self._feed_to_answer(x)
         values = self._draws_of_call(num_samples, seed).values
-        batch = keras.tree.map_structure(
-            lambda leaf: leaf if leaf is None else tf.convert_to_tensor(leaf), feed.x
-        )
-        answers = self._function("mean")(batch, values)
+        answers = self._function("mean")(feed.as_tensors().x, values)
         return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)
 
     def predictive(self, x, num_samples: int = 32, seed: int | None = None):
@@ -233,8 +230,9 @@ class Prediction(keras.Model):
 
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""
+        feed = feed_of(x, y).as_tensors()
         # A list would be taken for one tensor.
-        arrays = keras.tree.lists_to_tuples((x, y))
+        arrays = keras.tree.lists_to_tuples((feed.x, feed.y))
         batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
         function = self._function("log_probs")
         return answer_batches(

@@ -7,6 +7,7 @@ how they are built, checked and saved.
 """
 
 import contextlib
+import functools
 
 import keras
 import tensorflow as tf
@@ -64,9 +65,11 @@ class PredictiveModel(Training, Prediction):
     ):
         # Inputs and draws keep their precision: layers cast what they take.
         super().__init__(**{**kwargs, "autocast": False})
-        self.likelihood = likelihoods.get(likelihood)
+        likelihood = likelihoods.get(likelihood)
         if normalize_targets:
-            self.likelihood = likelihoods.Standardized(self.likelihood)
+            likelihood = likelihoods.Standardized(likelihood)
+        # Set once: Keras would track what it replaces, and look for it in files.
+        self.likelihood = likelihood
         self.objective = MaximumLikelihood()
         self.raw_outputs: RawOutputs | None = None
         self._input_shape = None
@@ -243,10 +246,20 @@ class PredictiveModel(Training, Prediction):
         self._fed_dtypes = keras.tree.map_structure(
             lambda leaf: None if leaf is None else leaf.dtype, x
         )
-        adapt_to_targets(self.likelihood, feed)
+        adapt_to_targets(self.likelihood, feed, validation_split)
         warn_of_units(self.likelihood, feed)
 
     # -- saving and serving ---------------------------------------------------------
+
+    @functools.wraps(keras.Model.save)
+    def save(self, filepath, *args, **kwargs):
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{str(filepath)!r} would be HDF5, which keeps the weights and loses "
+                "what else training has found out, such as N. Save to `.keras`, or the "
+                "weights alone with `save_weights('m.weights.h5')`."
+            )
+        super().save(filepath, *args, **kwargs)
 
     def get_build_config(self):
         return {"input_shape": self._input_shape} if self._input_shape else None

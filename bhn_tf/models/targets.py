@@ -6,38 +6,58 @@ import keras
 import numpy as np
 
 from bhn_tf.likelihoods import Standardized
+from bhn_tf.likelihoods.elements import align
 
 # Networks start near 0 with answers of size 1; further away than this from that, noise
 # of size 1 is learned long before the mean is.
 _FAR = 10.0
 
 
-def adapt_to_targets(likelihood, feed) -> None:
+def adapt_to_targets(likelihood, feed, validation_split: float = 0.0) -> None:
     """Tells likelihoods in standard units the units of the training targets.
 
     Args:
         likelihood: The model's likelihood.
         feed: The training data.
+        validation_split: Share of arrays that `fit` sets aside, which stays unseen.
 
     Raises:
         ValueError: If the targets cannot be read before training.
     """
-    for index, part in enumerate(likelihood.parts_of_outputs()):
-        if isinstance(part, Standardized) and not part.is_adapted:
-            part.adapt(_all_targets(likelihood, feed)[index])
+    parts = likelihood.parts_of_outputs()
+    if all(not isinstance(part, Standardized) or part.is_adapted for part in parts):
+        return
+    num_rows = None if feed.num_rows is None else feed.count(validation_split)
+    batches = [
+        _targets_and_weights(likelihood, *batch) for batch in feed.labels_and_weights()
+    ]
+    for part, *of_batches in zip(parts, *batches, strict=True):
+        if not isinstance(part, Standardized) or part.is_adapted:
+            continue
+        targets, weights = zip(*of_batches, strict=True)
+        y = np.concatenate(targets)[:num_rows]
+        weight = None
+        if weights[0] is not None:
+            weight = np.concatenate(weights)[:num_rows]
+        part.adapt(y, weight)
 
 
 def warn_of_units(likelihood, feed) -> None:
     """Warns of targets so far from 0 or 1 that their noise would not be learned."""
     if feed.num_rows is None:
         return
-    for part, y in zip(
-        likelihood.parts_of_outputs(), _targets(likelihood, feed.y), strict=True
+    for part, (y, weight) in zip(
+        likelihood.parts_of_outputs(),
+        _targets_and_weights(likelihood, feed.y, feed.sample_weight),
+        strict=True,
     ):
         if not part.has_unit or isinstance(part, Standardized):
             continue
         y = np.asarray(y, "float64")
-        y = y[np.isfinite(y)]
+        counts = np.isfinite(y)
+        if weight is not None:
+            counts &= np.asarray(align(weight, y.shape, "weight")) != 0
+        y = y[counts]
         noise = max(part.stddev, 1.0)
         if y.size and (y.std() > _FAR * noise or abs(y.mean()) > _FAR * noise):
             warnings.warn(
@@ -58,21 +78,29 @@ def set_noise_to_targets(likelihood, y) -> None:
         y: Labels, as arrays.
     """
     parts = likelihood.parts_of_outputs()
-    for part, targets in zip(parts, _targets(likelihood, y), strict=True):
+    both = _targets_and_weights(likelihood, y, None)
+    for part, (targets, _) in zip(parts, both, strict=True):
         if isinstance(part, Standardized):
             part.adapt(targets)
         elif part.has_unit and targets.std() > 0:
             part.set_stddev(float(targets.std()))
 
 
-def _all_targets(likelihood, feed) -> list:
-    """The targets of all rows, for each output."""
-    if feed.num_rows is not None:
-        return _targets(likelihood, feed.y)
-    batches = [_targets(likelihood, batch) for batch in feed.labels()]
-    return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+def _targets_and_weights(likelihood, y, weight) -> list[tuple]:
+    """Targets and weights, which may be `None`, of each output."""
+    names = likelihood.output_names
+    targets = likelihood.flatten(y) if names else [y]
+    if isinstance(weight, dict):
+        weights = [weight.get(name) for name in names]
+    elif keras.tree.is_nested(weight):
+        weights = keras.tree.flatten(weight)
+    else:
+        weights = [weight] * len(targets)
+    return [
+        (_as_numbers(part), None if values is None else _as_numbers(values))
+        for part, values in zip(targets, weights, strict=True)
+    ]
 
 
-def _targets(likelihood, y) -> list:
-    flat = likelihood.flatten(y) if likelihood.output_names else [y]
-    return [np.asarray(keras.ops.convert_to_numpy(part)) for part in flat]
+def _as_numbers(values):
+    return np.asarray(keras.ops.convert_to_numpy(values))

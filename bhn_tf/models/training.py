@@ -75,6 +75,8 @@ class Training(keras.Model):
             loss_weights=loss_weights,
             **kwargs,
         )
+        # What Keras's wrappers look at to see whether a model can be trained.
+        self.loss = "nll"
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
         self._ranks = {}
@@ -258,7 +260,7 @@ class Training(keras.Model):
         checked = self._checked(feed)
         if feed.num_rows is None:
             return checked.x
-        return validation_data
+        return checked.x, checked.y, checked.sample_weight
 
     def evaluate(
         self,
@@ -321,7 +323,7 @@ class Training(keras.Model):
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self.objective.require_num_examples()
-        feed = self._checked(feed)
+        feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", feed)
         self._build_optimizer()
         return super().train_on_batch(
@@ -342,7 +344,7 @@ class Training(keras.Model):
         self._assert_compile_called("test_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
-        feed = self._checked(feed)
+        feed = self._checked(feed).as_tensors()
         with self._evaluation(num_samples, seed, "test_function", feed):
             return super().test_on_batch(
                 feed.x, feed.y, feed.sample_weight, return_dict

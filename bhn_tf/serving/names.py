@@ -160,7 +160,7 @@ def _is_automatic(name, layer) -> bool:
 
 def _in_order(fed, structure, names) -> list:
     """Dtypes of the fed data in the order of the names."""
-    if isinstance(fed, dict):
+    if isinstance(fed, dict) and not any(map(keras.tree.is_nested, fed.values())):
         if set(fed) == set(names):
             return [fed[name] for name in names]
         fed = [fed[name] for name in sorted(fed)]

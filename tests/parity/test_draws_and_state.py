@@ -1,0 +1,145 @@
+"""Draws that do not differ are one network: that of stock Keras, with state that moves
+once a step."""
+
+import keras
+import numpy as np
+import pytest
+
+from bhn_tf.hypernets import MeanField
+from bhn_tf.layers import WeightNormDense
+from tests.parity.twins import (
+    CLASSES,
+    FEATURES,
+    RATE,
+    ROWS,
+    X,
+    Y,
+    assert_same_logs,
+    bayesian,
+    crossentropy,
+)
+
+NUM_SAMPLES = 4
+SEQUENCES = X[:, :, None]
+
+
+def with_layer(layer, inputs):
+    return keras.Sequential(
+        [
+            keras.Input(inputs, batch_size=ROWS),
+            layer,
+            WeightNormDense(4, activation="tanh"),
+            WeightNormDense(CLASSES),
+        ]
+    )
+
+
+LAYERS = {
+    "BatchNormalization": (
+        lambda: with_layer(keras.layers.BatchNormalization(momentum=0.5), (FEATURES,)),
+        X,
+    ),
+    "stateful RNN": (
+        lambda: with_layer(keras.layers.SimpleRNN(3, stateful=True), (FEATURES, 1)),
+        SEQUENCES,
+    ),
+    "stateful RNN behind draws": (
+        lambda: keras.Sequential(
+            [
+                keras.Input((FEATURES, 1), batch_size=ROWS),
+                WeightNormDense(3),
+                keras.layers.SimpleRNN(3, stateful=True),
+                WeightNormDense(CLASSES),
+            ]
+        ),
+        SEQUENCES,
+    ),
+}
+
+
+@pytest.fixture(params=LAYERS)
+def pair(request):
+    """A stock model, and ours with draws that differ by less than rounding."""
+    make, x = LAYERS[request.param]
+    options = {"run_eagerly": True, "metrics": ["accuracy"]}
+    keras.utils.set_random_seed(0)
+    stock = make()
+    stock.compile(keras.optimizers.SGD(RATE), crossentropy(), **options)
+    keras.utils.set_random_seed(0)
+    model = bayesian(make(), hypernet=MeanField(1e-9))
+    model.compile(
+        keras.optimizers.SGD(RATE),
+        kl_weight=0.0,
+        train_samples=NUM_SAMPLES,
+        eval_samples=NUM_SAMPLES,
+        **options,
+    )
+    return stock, model, x
+
+
+def states(network):
+    return [
+        keras.ops.convert_to_numpy(variable)
+        for variable in network.non_trainable_variables
+        if "seed" not in variable.path
+    ]
+
+
+def assert_same_states(stock, model):
+    found = states(model.primary)
+    for value, wanted in zip(found, states(stock), strict=True):
+        np.testing.assert_allclose(value, wanted, atol=1e-5)
+
+
+def test_training(pair):
+    stock, model, x = pair
+    arguments = {"batch_size": ROWS, "verbose": 0, "shuffle": False, "epochs": 2}
+    expected = stock.fit(x, Y, **arguments).history
+    assert_same_logs(expected, model.fit(x, Y, **arguments).history)
+    assert_same_states(stock, model)
+
+
+def test_evaluation_and_prediction_one_after_the_other(pair):
+    stock, model, x = pair
+    model.num_examples = ROWS
+    arguments = {"batch_size": ROWS, "verbose": 0}
+    for num_samples in (NUM_SAMPLES, 0, NUM_SAMPLES):
+        expected = stock.evaluate(x, Y, return_dict=True, **arguments)
+        logs = model.evaluate(
+            x, Y, return_dict=True, num_samples=num_samples, **arguments
+        )
+        assert_same_logs(expected, logs)
+        assert_same_states(stock, model)
+        expected = keras.ops.softmax(stock.predict(x, **arguments))
+        found = model.predict(x, num_samples=num_samples, **arguments)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert_same_states(stock, model)
+        expected = keras.ops.softmax(stock.predict(x, **arguments))
+        scores = model.predict_uncertainty(x, num_samples=NUM_SAMPLES, **arguments)
+        np.testing.assert_allclose(scores["mean"], expected, atol=1e-5)
+        # Equal networks agree: nothing of theirs is uncertain.
+        np.testing.assert_allclose(scores["mutual_information"], 0.0, atol=1e-5)
+
+
+def test_gradients_of_the_centre(pair):
+    """The gradient by the direction and the bias is that of the same network."""
+    stock, model, x = pair
+    model.kl_weight, model.num_examples = 0.0, ROWS
+    stock.train_on_batch(x, Y)
+    model.train_on_batch(x, Y)
+    by_path = {variable.path: variable for variable in stock.weights}
+    trained = model.primary.trainable_variables
+    assert trained
+    for variable in trained:
+        wanted = keras.ops.convert_to_numpy(by_path[variable.path])
+        found = keras.ops.convert_to_numpy(variable)
+        np.testing.assert_allclose(found, wanted, atol=1e-5, err_msg=variable.path)
+    scales = np.concatenate(
+        [
+            keras.ops.convert_to_numpy(layer.scale).ravel()
+            for layer in stock.layers
+            if isinstance(layer, WeightNormDense)
+        ]
+    )
+    mean = keras.ops.convert_to_numpy(model.hypernet.affine.mean)
+    np.testing.assert_allclose(mean, scales, atol=1e-5)

@@ -1,0 +1,108 @@
+"""Regression on targets as files have them: far from 0, in a unit of their own."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bhn_tf.hypernets import MeanField
+from bhn_tf.layers import WeightNormDense
+from bhn_tf.likelihoods import Gaussian
+from tests.parity.twins import bayesian
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 3)).astype("float32")
+Y = np.clip(150 + 40 * X[:, 0] - 20 * X[:, 1] + 25 * RNG.normal(size=400), 25, 346)
+
+
+def model_of(**kwargs):
+    keras.utils.set_random_seed(0)
+    network = keras.Sequential([keras.Input((3,)), WeightNormDense(1)])
+    likelihood = Gaussian(trainable=True)
+    model = bayesian(network, hypernet=MeanField(0.01), likelihood=likelihood, **kwargs)
+    model.compile(keras.optimizers.Adam(0.05), jit_compile=False)
+    return model
+
+
+@pytest.fixture(scope="module")
+def trained():
+    model = model_of(normalize_targets=True)
+    model.fit(X[:200], Y[:200], epochs=25, verbose=0)
+    return model
+
+
+def test_raw_targets_are_warned_of_with_the_mend():
+    with pytest.warns(UserWarning, match="normalize_targets=True"):
+        model_of().fit(X[:20], Y[:20], verbose=0)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_cover_what_they_say(trained, level):
+    lower, upper = trained.predict_interval(X[200:], level, verbose=0)
+    covered = np.mean((lower[:, 0] <= Y[200:]) & (Y[200:] <= upper[:, 0]))
+    # Three standard errors of 200 rows, and what 200 training rows leave open.
+    assert covered == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / 200))
+
+
+def test_answers_have_the_unit_of_the_targets(trained):
+    answer = trained.predict_uncertainty(X[200:], verbose=0)
+    error = Y[200:] - answer["mean"][:, 0]
+    assert np.sqrt(np.mean(error**2)) < 30
+    assert np.mean(answer["aleatoric_std"]) == pytest.approx(25, rel=0.2)
+    # The density of y itself, not that of its standard units.
+    logs = trained.evaluate(X[200:], Y[200:], verbose=0, return_dict=True)
+    std = answer["std"][:, 0].astype("float64")
+    expected = 0.5 * (error / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi)
+    assert logs["predictive_nll"] == pytest.approx(expected.mean(), rel=0.01)
+
+
+def test_what_is_served_has_the_unit_too(trained, tmp_path):
+    path = trained.export(tmp_path, signatures="deterministic")
+    served = tf.saved_model.load(path).signatures["deterministic"]
+    answer = served(inputs=tf.constant(X))["mean"]
+    expected = trained.predict(X, num_samples=0, verbose=0)
+    np.testing.assert_allclose(answer, expected, rtol=1e-5)
+
+
+def test_the_unit_is_saved(trained, tmp_path):
+    trained.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    arguments = {"num_samples": 3, "seed": 1, "verbose": 0}
+    np.testing.assert_array_equal(
+        loaded.predict(X, **arguments), trained.predict(X, **arguments)
+    )
+
+
+def test_the_unit_is_that_of_training_rows_alone():
+    """Targets that are set aside, or have weight 0, may be anything."""
+    y = np.where(np.arange(400) < 200, Y, 1e6)
+    model = model_of(normalize_targets=True)
+    model.fit(X, y, validation_split=0.5, verbose=0)
+    weighted = model_of(normalize_targets=True)
+    weighted.fit(X, y, sample_weight=np.arange(400) < 200, verbose=0)
+    for found in (model, weighted):
+        assert float(found.likelihood.loc[0]) == pytest.approx(Y[:200].mean(), rel=1e-4)
+
+
+def test_rows_with_unknown_inputs_answer_nan():
+    keras.utils.set_random_seed(0)
+    network = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(4, activation="tanh"),
+            WeightNormDense(1),
+        ]
+    )
+    model = bayesian(network, hypernet=MeanField(), likelihood="gaussian")
+    x = X[:4].copy()
+    x[0, 1], x[1, 0], x[2, 2] = np.nan, np.inf, -np.inf
+    scores = model.predict_uncertainty(x, verbose=0)
+    # The noise of the data is the same wherever one looks.
+    assert np.isfinite(scores.pop("aleatoric_std")).all()
+    for answer in (
+        model.predict(x, verbose=0),
+        model.predict_on_batch(x),
+        *scores.values(),
+        *model.predict_interval(x, verbose=0),
+    ):
+        np.testing.assert_array_equal(np.isnan(answer[:, 0]), [True, True, True, False])
