@@ -124,6 +124,8 @@ class PredictiveModel(Training, Prediction, keras.Model):
             self.likelihood.build_for_outputs(self.raw_outputs.shapes)
         self._set_up_objective()
         self.built = True
+        if self.compiled:
+            self._build_optimizer()
 
     def _build_from_feed(self, feed):
         if self._distribute_strategy is None and tf.distribute.has_strategy():
