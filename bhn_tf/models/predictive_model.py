@@ -60,9 +60,11 @@ class PredictiveModel(Training, Prediction, keras.Model):
     ):
         # Inputs and draws keep their precision: layers cast what they take.
         super().__init__(**{**kwargs, "autocast": False})
-        self.likelihood = likelihoods.get(likelihood)
+        likelihood = likelihoods.get(likelihood)
         if normalize_targets:
-            self.likelihood = likelihoods.Standardized(self.likelihood)
+            likelihood = likelihoods.Standardized(likelihood)
+        # Set once: Keras goes on to track, and to save, what an attribute held before.
+        self.likelihood = likelihood
         self.objective = MaximumLikelihood()
         self.posterior = None
         self.raw_outputs = None
