@@ -7,6 +7,7 @@ how they are built, checked and saved.
 """
 
 import contextlib
+import threading
 
 import keras
 import tensorflow as tf
@@ -70,6 +71,7 @@ class PredictiveModel(Training, Prediction, keras.Model):
         self.raw_outputs = None
         self._input_shape = None
         self._fed_dtypes = fed_dtypes
+        self._building = threading.RLock()
 
     def call(self, x, training=None):
         """Returns the raw outputs of the network without noise."""
@@ -137,18 +139,20 @@ class PredictiveModel(Training, Prediction, keras.Model):
                     "weights exist once. Make and compile it inside "
                     "`with strategy.scope():`."
                 )
-        if not self.built or self.raw_outputs is None:
-            x, _, _ = feed.spec()
-            self._build_from_spec(
-                keras.tree.map_structure(
-                    lambda leaf: (
-                        None
-                        if leaf is None
-                        else keras.KerasTensor((None, *leaf.shape[1:]), leaf.dtype)
-                    ),
-                    x,
+        # The first calls may come at once, from several threads.
+        with self._building:
+            if not self.built or self.raw_outputs is None:
+                x, _, _ = feed.spec()
+                self._build_from_spec(
+                    keras.tree.map_structure(
+                        lambda leaf: (
+                            None
+                            if leaf is None
+                            else keras.KerasTensor((None, *leaf.shape[1:]), leaf.dtype)
+                        ),
+                        x,
+                    )
                 )
-            )
 
     def _require_built(self):
         if not self.built:
