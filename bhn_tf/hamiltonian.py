@@ -9,6 +9,7 @@ yardstick for small networks.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import scipy.stats
 import tensorflow as tf
@@ -159,11 +160,11 @@ def hamiltonian_monte_carlo(
     half = -(-num_burnin_steps // 2)
     num_kept = num_samples // num_chains
     total = 2 * half + num_kept
-    log_joint = _log_joint(model, x, y)
+    density = log_joint(model, x, y)
     stddev = tf.Variable(_spread(model.prior))
     kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
         tfp.mcmc.NoUTurnSampler(
-            lambda scaled: log_joint(stddev * scaled),
+            lambda scaled: density(stddev * scaled),
             step_size=0.1,
             max_tree_depth=max_tree_depth,
         ),
@@ -203,18 +204,40 @@ def _spread(prior):
     return tf.constant(scipy.stats.median_abs_deviation(draws, scale="normal"))
 
 
-def _log_joint(model, x, y):
-    """log p(y, g | x) of several g [..., D] at once, without constants of g."""
-    x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns the density in which the chains move, `log p(y | x, g) + log p(g)`.
+
+    It is that of the data: neither clipped nor weighted by `loss_weights`.
+
+    Args:
+        model: A built `BayesianHypernet`; its hypernet plays no part.
+        x, y: All training data, as arrays.
+
+    Returns:
+        A differentiable function of g [S, D] that returns [S].
+
+    Example:
+    ```python
+    log_joint(model, x, y)(model.sample_scales(10))  # of ten draws
+    ```
+    """
+    x, y = _tensors(x), _tensors(y)
 
     def of_one(values):
         raw = model(x, scales=values, training=False)
-        return tf.reduce_sum(model.likelihood.measured_log_prob(y, raw))
+        outputs = model.raw_outputs
+        mask = outputs.for_likelihood(outputs.masks_of(raw))
+        return tf.reduce_sum(model.likelihood.measured_log_prob(y, raw, mask=mask))
 
-    def log_joint(values):
+    def of_all(values):
         return tf.vectorized_map(of_one, values) + model.prior.log_prob(values)
 
-    return log_joint
+    return of_all
+
+
+def _tensors(arrays):
+    """Tensors of arrays in their structure: of several inputs or outputs, each."""
+    return keras.tree.map_structure(tf.convert_to_tensor, arrays)
 
 
 def _moving(kernel, jit_compile):
@@ -258,7 +281,7 @@ def _run(kernel, move, state, num_steps, seed, report):
     }
 
 
-def samples(model, x, draws) -> np.ndarray:
+def samples(model, x, draws):
     """Returns the mean of y under each of given draws, as `model.predict_samples`.
 
     Args:
@@ -267,12 +290,12 @@ def samples(model, x, draws) -> np.ndarray:
         draws: g [S, D].
 
     Returns:
-        Array [rows, S, C].
+        Array [rows, S, C], or for several outputs a structure of them.
     """
-    return _answer(model.answers.samples, x, draws).numpy()
+    return _answer(model.answers.samples, x, draws)
 
 
-def predict_uncertainty(model, x, draws) -> dict[str, np.ndarray]:
+def predict_uncertainty(model, x, draws) -> dict:
     """Returns the predictive mean and every score under given draws.
 
     Args:
@@ -283,11 +306,11 @@ def predict_uncertainty(model, x, draws) -> dict[str, np.ndarray]:
     Returns:
         What `model.predict_uncertainty` returns.
     """
-    summary = _answer(model.answers.uncertainty, x, draws)
-    return {name: values.numpy() for name, values in summary.items()}
+    return _answer(model.answers.uncertainty, x, draws)
 
 
 def _answer(function, x, draws):
     # A loop over draws out of a graph would take a hundred times as long.
     compiled = tf.function(function, autograph=False)
-    return compiled(tf.convert_to_tensor(x), tf.convert_to_tensor(draws, tf.float32))
+    answers = compiled(_tensors(x), tf.convert_to_tensor(draws, tf.float32))
+    return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)

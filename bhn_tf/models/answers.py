@@ -142,6 +142,7 @@ class CompiledAnswers:
         self._strategy = strategy
         self._run_eagerly, self._jit_compile = run_eagerly, jit_compile
         self._functions: dict[str, Callable] = {}
+        self._tracing = threading.Lock()
 
     def function(self, name: str, answer: Callable) -> Callable:
         """Returns the compiled function of an answer, `(batch, values, *more)`."""
@@ -157,7 +158,7 @@ class CompiledAnswers:
         else:
             step = answer
         if self._strategy.num_replicas_in_sync == 1:
-            return step if self._run_eagerly else _ForAnyRows(step)
+            return step if self._run_eagerly else _ForAnyRows(step, self._tracing)
 
         def over_replicas(batch, *arguments):
             results = self._strategy.run(step, args=(batch, *arguments))
@@ -173,11 +174,14 @@ class _ForAnyRows:
 
     Other axes, such as the length of sequences, are relaxed where they turn out to
     differ, so that the number of traces is bounded by the number of axes.
+
+    Args:
+        function: What is compiled.
+        lock: Held while a network is traced: layers keep what they add to the loss.
     """
 
-    def __init__(self, function):
-        self._function = function
-        self._lock = threading.Lock()
+    def __init__(self, function, lock):
+        self._function, self._lock = function, lock
         self._traced = {}
 
     def __call__(self, batch, *arguments):
@@ -215,7 +219,9 @@ class _ForAnyRows:
             )
             return self._function(batch, *arguments)
 
-        return tf.function(function, input_signature=specs, autograph=False)
+        traced = tf.function(function, input_signature=specs, autograph=False)
+        traced.get_concrete_function()
+        return traced
 
 
 def _with_any_rows(spec):

@@ -253,10 +253,10 @@ class Bound(MaximumLikelihood):
 
     @contextlib.contextmanager
     def settings_of_fit(self):
-        before = self._kept_kl_weight
+        # A callback of one `fit` may have another in it.
+        now, kept = self.kl_weight, self._kept_kl_weight
         self._kept_kl_weight = self.settled_kl_weight
         try:
             yield
         finally:
-            self.kl_weight = self._kept_kl_weight
-            self._kept_kl_weight = before
+            self.kl_weight, self._kept_kl_weight = now, kept

@@ -8,6 +8,7 @@ how they are built, checked and saved.
 
 import contextlib
 import functools
+import threading
 
 import keras
 import tensorflow as tf
@@ -68,12 +69,13 @@ class PredictiveModel(Training, Prediction):
         likelihood = likelihoods.get(likelihood)
         if normalize_targets:
             likelihood = likelihoods.Standardized(likelihood)
-        # Set once: Keras would track what it replaces, and look for it in files.
+        # Set once: Keras goes on to track, and to save, what an attribute held before.
         self.likelihood = likelihood
         self.objective = MaximumLikelihood()
         self.raw_outputs: RawOutputs | None = None
         self._input_shape = None
         self._fed_dtypes = fed_dtypes
+        self._building = threading.RLock()
 
     def call(self, x, training=None):
         """Returns the raw outputs of the network without noise."""
@@ -130,6 +132,8 @@ class PredictiveModel(Training, Prediction):
             self.likelihood.build_for_outputs(self.raw_outputs.shapes)
         self._set_up_objective()
         self.built = True
+        if self.compiled:
+            self._build_optimizer()
 
     def _build_from_feed(self, feed):
         if self._distribute_strategy is None and tf.distribute.has_strategy():
@@ -139,18 +143,20 @@ class PredictiveModel(Training, Prediction):
                     "weights exist once. Make and compile it inside "
                     "`with strategy.scope():`."
                 )
-        if not self.built or self.raw_outputs is None:
-            x, _, _ = feed.spec()
-            self._build_from_spec(
-                keras.tree.map_structure(
-                    lambda leaf: (
-                        None
-                        if leaf is None
-                        else keras.KerasTensor((None, *leaf.shape[1:]), leaf.dtype)
-                    ),
-                    x,
+        # The first calls may come at once, from several threads.
+        with self._building:
+            if not self.built or self.raw_outputs is None:
+                x, _, _ = feed.spec()
+                self._build_from_spec(
+                    keras.tree.map_structure(
+                        lambda leaf: (
+                            None
+                            if leaf is None
+                            else keras.KerasTensor((None, *leaf.shape[1:]), leaf.dtype)
+                        ),
+                        x,
+                    )
                 )
-            )
 
     def _require_built(self):
         if not self.built:
