@@ -5,7 +5,7 @@ and Training"). g multiplies a whole output, so a layer computes `x · v` once a
 scales the result: a draw for each row costs no more than one draw for all.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -42,7 +42,7 @@ class WeightNorm(RandomLayer):
             that a fresh layer equals its Keras twin.
     """
 
-    GENERATED = {
+    GENERATED: ClassVar = {
         "none": (),
         "scale": ("scale",),
         "scale_and_bias": ("scale", "bias"),
@@ -140,6 +140,9 @@ class WeightNorm(RandomLayer):
         factor = inverse_norm(self.direction, self._norm_axes())
         product = None if inputs is None else self._unscaled_product(inputs, factor)
         return SharedByDraws(factor, product)
+
+    # What the Keras layer has.
+    compute_dtype: str
 
     #: Whether g scales the kernel where all rows share it. A convolution has far fewer
     #: weights than outputs.
