@@ -63,9 +63,9 @@ setup(
             *SERVING,
             *BEAM,
             *DEMO,
+            "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
-            "mypy>=1.15",
             "pytest>=8",
             "pytest-xdist>=3",
             "ruff>=0.6",
