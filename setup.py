@@ -63,6 +63,7 @@ setup(
             *SERVING,
             *BEAM,
             *DEMO,
+            "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
             "pytest>=8",

@@ -42,7 +42,9 @@ def training_step(network, hypernet_weights: int, batch_size: int, rates) -> flo
 
 
 def prediction(network, num_samples: int) -> float:
-    """Share of `num_samples` forward passes that draws cannot avoid: the first product
-    is the same for all."""
+    """Share of `num_samples` forward passes that draws cannot avoid.
+
+    The first product is the same for all.
+    """
     forward, first = products(network)
     return (first + num_samples * (forward - first)) / (num_samples * forward)

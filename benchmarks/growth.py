@@ -58,8 +58,7 @@ def _predictor():
 
 
 def _works(is_smoke: bool) -> dict:
-    """By the title of its curves: a function of this module, and its arguments for
-    every size."""
+    """By the title of its curves: a function, and its arguments for every size."""
     keep = slice(0, 2 if is_smoke else None)
     works = {}
     for family in ("RealNVP", "IAF"):
@@ -87,8 +86,10 @@ def _works(is_smoke: bool) -> dict:
 
 
 def measure(repeats: int, is_smoke: bool) -> dict:
-    """Returns, for each quantity, its sizes and, for time and for memory, the values
-    and the fitted exponent."""
+    """Returns the curves of each quantity.
+
+    They are its sizes and, for time and for memory, the values and the fitted exponent.
+    """
     curves = {}
     for title, (work, arguments) in _works(is_smoke).items():
         print(f"  {title}", flush=True)

@@ -29,7 +29,8 @@ class Row(NamedTuple):
     floor: float | None = None
     unit: str = "x"
     spread: float | None = None
-    detail: dict = {}
+    # A NamedTuple has no factories; who adds to a detail brings one.
+    detail: dict = {}  # noqa: RUF012
 
     @property
     def is_met(self) -> bool:

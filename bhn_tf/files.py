@@ -126,9 +126,8 @@ def locked(folder: Path) -> Iterator[None]:
     Example:
         >>> import tempfile
         >>> folder = tempfile.mkdtemp()
-        >>> with locked(folder):
-        ...     with locked(folder):
-        ...         pass
+        >>> with locked(folder), locked(folder):  # doctest: +ELLIPSIS
+        ...     pass
         Traceback (most recent call last):
         ...
         bhn_tf.files.FolderInUse: Another run works in ...

@@ -18,12 +18,13 @@ Total, expected and mutual information split one prediction: `predictive_entropy
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-Probabilities = np.ndarray | tf.Tensor | Sequence
-Scores = np.ndarray | tf.Tensor
+Probabilities: TypeAlias = np.ndarray | tf.Tensor | Sequence
+Scores: TypeAlias = np.ndarray | tf.Tensor
 
 # Sums of a softmax are off by less, also in half precision.
 _ROUNDING = 1e-2
@@ -154,14 +155,11 @@ def variation_ratio(probabilities: Probabilities) -> Scores:
         >>> variation_ratio([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]]]).tolist()
         [0.25]
     """
-    votes = tf.one_hot(
-        tf.argmax(probabilities, axis=-1),
-        depth=tf.shape(probabilities)[-1],
-        dtype=probabilities.dtype,
-    )
+    p = tf.convert_to_tensor(probabilities)
+    votes = tf.one_hot(tf.argmax(p, axis=-1), depth=tf.shape(p)[-1], dtype=p.dtype)
     # Keeps the gradient connected: zero, which is what it is, and not missing.
-    votes += 0.0 * probabilities
-    num_draws = tf.cast(tf.shape(probabilities)[1], votes.dtype)
+    votes += 0.0 * p
+    num_draws = tf.cast(tf.shape(p)[1], votes.dtype)
     most_votes = tf.reduce_max(tf.reduce_sum(votes, axis=1), axis=-1)
     return (num_draws - most_votes) / num_draws
 

@@ -90,7 +90,7 @@ def test_bad_data_are_refused(trained):
     _, model, _ = trained
     x, y = networks.data(4)
     for args in ((x[:0], y[:0]), (x, y + 3), (x * np.nan, y), (x, y[:3])):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="empty|[Ll]abels|NaN|Give one"):
             model.fit(*args, verbose=0)
     with pytest.raises(TypeError, match="n_samples"):
         model.predict(x, n_samples=3)

@@ -14,10 +14,14 @@ from bhn_tf import files
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "a.txt"
     files.write_text(path, "old")
-    with pytest.raises(RuntimeError, match="in the middle"):
+
+    def fail_in_the_middle():
         with files.written_atomically(path) as temporary:
             temporary.write_text("ne")
             raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        fail_in_the_middle()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -78,9 +82,11 @@ def test_a_killed_run_leaves_no_lock_and_its_unfinished_files_are_found(tmp_path
         text=True,
     )
     assert process.stdout.readline() == "ready\n"
-    with pytest.raises(files.FolderInUse, match="Another run works in"):
-        with files.locked(tmp_path):
-            pass
+    with (
+        pytest.raises(files.FolderInUse, match="Another run works in"),
+        files.locked(tmp_path),
+    ):
+        pass
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()

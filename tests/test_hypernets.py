@@ -1,6 +1,7 @@
 """Densities, draws and weights of the hypernets."""
 
 import copy
+import itertools
 import json
 
 import keras
@@ -262,7 +263,7 @@ def test_each_layer_has_weights_of_its_own(name):
         w.numpy() for w in hypernet.weights if w.path.endswith("dense_0/direction")
     ]
     assert len(directions) == 4
-    for one, other in zip(directions, directions[1:], strict=False):
+    for one, other in itertools.pairwise(directions):
         assert not np.array_equal(one, other)
 
 

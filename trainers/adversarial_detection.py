@@ -42,7 +42,6 @@ class Config(ComparisonConfig):
     # As in the authors' code, like the step sizes.
     num_samples: int = flag(20, "S, draws of each prediction.", **at_least(1))
     epsilons: tuple = flag(
-        # fmt: off
         (
             0.001,
             0.002,
@@ -65,7 +64,6 @@ class Config(ComparisonConfig):
             0.3,
             0.5,
         ),
-        # fmt: on
         "Step sizes, in the units of images in [0, 1].",
         **numbers(1.0),
     )

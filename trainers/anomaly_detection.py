@@ -1,4 +1,4 @@
-"""Which images are none of those that were learned (paper, "Anomaly Detection").
+r"""Which images are none of those that were learned (paper, "Anomaly Detection").
 
 A plain network, Monte Carlo dropout, a deep ensemble and a Bayesian hypernetwork learn
 one data set. Then every score of uncertainty has to tell its test rows from other
@@ -6,7 +6,7 @@ images, and the rows that a method gets wrong from those it gets right.
 
     python -m trainers.anomaly_detection
     python -m trainers.anomaly_detection --exclude_class=3
-    python -m trainers.anomaly_detection --dataset=mnist --data_dir=... \\
+    python -m trainers.anomaly_detection --dataset=mnist --data_dir=... \
         --anomalies=uniform,gaussian,omniglot,cifar10,fashion_mnist,path/to/a/folder
 
 A folder holds class folders of images: notMNIST, or your own.

@@ -1,6 +1,6 @@
-"""Scores files larger than memory with a SavedModel.
+r"""Scores files larger than memory with a SavedModel.
 
-    python -m trainers.score --saved_model=saved_models/digits \\
+    python -m trainers.score --saved_model=saved_models/digits \
         --input='digits-*.npy,more-*.tfrecord,images/' --output=scores.parquet
 
 The output is a folder of parts, each with the name of a row, its mean and every score.

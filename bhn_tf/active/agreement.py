@@ -45,9 +45,10 @@ def agreed(
     ids = {n: copy.ids for n, copy in copies.items() if copy.ids is not None}
     if state_rounds:
         ids["state.json"] = _ids(state_rounds)
-    longest = max(ids, key=lambda n: len(ids[n]), default=None)
+    longest = max(ids, key=lambda n: len(ids[n]), default=name)
+    known = ids.get(longest, _ids([]))
     for other, there in ids.items():
-        if not np.array_equal(there, ids[longest][: len(there)]):
+        if not np.array_equal(there, known[: len(there)]):
             raise ValueError(
                 f"{longest} and {other} name different rows of the pool, so they are "
                 "of different runs. Move the one that does not belong here to another "
@@ -55,7 +56,7 @@ def agreed(
             )
     for other, copy in copies.items():
         _check_same_labels(name, values, other, copy.values)
-    num_known = len(ids[longest]) if ids else 0
+    num_known = len(known)
     if num_known > len(values):
         raise ValueError(_labels_lost(num_known, len(values), damaged))
     if num_known < len(values):
@@ -67,7 +68,7 @@ def agreed(
         )
     return Progress(
         configuration,
-        rounds=_rounds(ids[longest], copies, state_rounds),
+        rounds=_rounds(known, copies, state_rounds),
         labels=values,
         models=state.models if state else {},
     )

@@ -2,9 +2,10 @@
 
 import contextlib
 import hashlib
+import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -44,7 +45,7 @@ class LearnerFolder:
         ValueError: If the folder holds something else.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str | os.PathLike):
         self.path = Path(directory)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
@@ -97,9 +98,15 @@ class LearnerFolder:
             ValueError: If the folder belongs to another configuration, or its files
                 contradict one another.
         """
-        damaged, copies, state = {}, {}, None
+        damaged: dict[str, str] = {}
+        copies: dict[str, Labels] = {}
+        state: Progress | None = None
+        readers: dict[str, Callable[[Path], Labels | Progress]] = {
+            _STATE: read_state,
+            **dict.fromkeys(_LABELS, read_labels),
+        }
         # Without the lock the labels may be newer than the state, and never older.
-        for name, read in ((_STATE, read_state), *((n, read_labels) for n in _LABELS)):
+        for name, read in readers.items():
             try:
                 found = read(self.path / name)
             except FileNotFoundError:
@@ -107,11 +114,11 @@ class LearnerFolder:
             except DamagedFileError as error:
                 damaged[name] = str(error)
                 continue
-            if name == _STATE:
+            if isinstance(found, Progress):
                 state = found
             else:
                 copies[name] = found
-        sources = [*copies.values()]
+        sources: list[Labels | Progress] = [*copies.values()]
         # A state that was written before anybody labelled binds to nothing.
         if state is not None and state.rounds:
             sources.append(state)

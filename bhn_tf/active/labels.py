@@ -42,6 +42,8 @@ class Labels:
 
 def write_labels(path: Path, labels: Labels) -> None:
     """Writes labels so that neither a kill nor a power cut leaves half of them."""
+    # Only files that people wrote lack them.
+    assert labels.ids is not None
     about = {
         "version": _VERSION,
         "round_sizes": labels.round_sizes,

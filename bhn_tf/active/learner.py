@@ -1,6 +1,7 @@
 """The loop of active learning: train, ask for labels, train again."""
 
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping
 
 import keras
@@ -119,7 +120,7 @@ class ActiveLearner:
             self._folder = LearnerFolder(directory)
             self._progress = self._folder.look(configuration)
         if self._configuration["seed"] is None:
-            self._configuration["seed"] = np.random.SeedSequence().entropy % 2**31
+            self._configuration["seed"] = secrets.randbits(31)
         self._seed = self._configuration["seed"]
         self._trained = TrainedModel(
             make_model,

@@ -11,7 +11,7 @@ from absl import logging
 try:
     import fcntl
 except ImportError:  # Windows has no such locks.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # A module, or none.
 
 LOCK_NAME = ".lock"
 #: What file systems answer that have no locks, as some network folders.

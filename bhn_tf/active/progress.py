@@ -58,7 +58,9 @@ class Progress:
         """Whether this is at least as far as `other` with the same rows and labels."""
         count = len(other.ids)
         return not count or (
-            np.array_equal(self.ids[:count], other.ids)
+            self.labels is not None
+            and other.labels is not None
+            and np.array_equal(self.ids[:count], other.ids)
             and np.array_equal(self.labels[:count], other.labels)
         )
 

@@ -48,8 +48,7 @@ def _parsed(state: dict) -> Progress:
     configuration["seed"] = int(configuration["seed"])
     progress = Progress(configuration, _rounds(state["rounds"]))
     if "models" in state:
-        models = {int(n): str(checksum) for n, checksum in state["models"].items()}
-        progress.models = models
+        progress.models = {int(n): str(text) for n, text in state["models"].items()}
     elif progress.num_trained:
         # Written before checksums were: the latest model is the only one.
         progress.models = {progress.num_trained: None}
@@ -57,7 +56,8 @@ def _parsed(state: dict) -> Progress:
 
 
 def _rounds(rounds: list) -> list[dict]:
-    found, count = [], 0
+    found: list[dict] = []
+    count = 0
     for entry in rounds:
         count += len(entry["ids"])
         expected = entry_of(len(found), entry["ids"], count)

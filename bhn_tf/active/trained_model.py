@@ -46,7 +46,7 @@ class TrainedModel:
         self._forget()
 
     def _forget(self) -> None:
-        self._model = None
+        self._model: keras.Model | None = None
         #: Number of labels that the model in memory is trained on.
         self._num_trained = 0
 
@@ -101,10 +101,13 @@ class TrainedModel:
         return [e for e in behind if e["metrics"] is None or e is rounds[-1]]
 
     def _train_round(self, progress: Progress, entry: dict, validation_data) -> None:
+        # Every round brings labels.
+        assert progress.labels is not None
         num_labelled = entry["num_labelled"]
         goes_on = self._warm_start is True or not self._num_trained
         if self._model is None or not goes_on:
             self._model = self._new_model(num_labelled)
+        assert self._model is not None
         model, labels = self._model, progress.labels[:num_labelled]
         x = self._pool.rows(progress.ids[:num_labelled])
         if hasattr(model, "num_examples"):

@@ -154,8 +154,10 @@ def _activation_of(layer):
 
 
 def _is_passed_by(activation, source):
-    """Whether `f(g x) = g f(x)` for positive g. With a bias, which g does not
-    multiply, it holds for the identity alone."""
+    """Whether `f(g x) = g f(x)` for positive g.
+
+    With a bias, which g does not multiply, it holds for the identity alone.
+    """
     if activation in (None, keras.activations.linear):
         return True
     homogeneous = (keras.activations.relu, keras.activations.leaky_relu)

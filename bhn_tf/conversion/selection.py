@@ -13,7 +13,7 @@ def paths_of_layers(network) -> dict:
     Layers of nested Sequential and functional models are listed in place of the
     model; a layer used in several places has several paths.
     """
-    paths = {}
+    paths: dict = {}
 
     def add(model, prefix):
         for layer in model.layers:

@@ -59,7 +59,9 @@ def class_folders_source(folder: Path) -> Source:
 
 
 def _read(folder: Path) -> Arrays:
-    images, files, labels = [], [], []
+    images: list[np.ndarray] = []
+    labels: list[int] = []
+    files: list[Path] = []
     unreadable: list[Path] = []
     for label, class_folder in enumerate(sub_folders(folder)):
         num_before = len(images)

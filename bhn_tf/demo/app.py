@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import only_input
@@ -163,12 +164,12 @@ class _Question:
     def answer(self, body) -> dict:
         """Mean, scores and draws for one picture."""
         pixels, seed = self._checked(body)
-        inputs = {self._key: pixels}
+        inputs: dict[str, ArrayLike] = {self._key: pixels}
         answers = {name: value[0] for name, value in self._model(inputs).items()}
         samples = None
         if self._draws is not None:
             scalars = {**self._draws, "seed": seed} if self._draws else {}
-            samples = self._model(inputs | scalars, "sample")["samples"][0]
+            samples = self._model({**inputs, **scalars}, "sample")["samples"][0]
         if not all(np.isfinite(value).all() for value in answers.values()):
             raise ScoringProblem(
                 "The model answers with numbers that are not finite: has its training "

@@ -1,5 +1,7 @@
 """Batch normalisation with generated scale and shift."""
 
+from typing import ClassVar
+
 import keras
 import tensorflow as tf
 
@@ -25,7 +27,11 @@ class BatchNormalization(RandomLayer, keras.layers.BatchNormalization):
     ```
     """
 
-    GENERATED = {"none": (), "scale": ("gamma",), "scale_and_bias": ("gamma", "beta")}
+    GENERATED: ClassVar = {
+        "none": (),
+        "scale": ("gamma",),
+        "scale_and_bias": ("gamma", "beta"),
+    }
 
     def __init__(self, *args, random="scale", scale=True, center=True, **kwargs):
         # Keras normalises; scale and shift are applied here, where they may differ

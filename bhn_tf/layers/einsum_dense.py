@@ -31,8 +31,10 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
     """
 
     def _labels(self):
-        """Labels of the kernel's axes and of the outputs', dots left out; whether the
-        dots stand before the outputs' labels."""
+        """Labels of the kernel's axes and of the outputs'.
+
+        Dots are left out; the third result is whether they stand before the outputs'.
+        """
         operands, outputs = self.equation.replace(" ", "").split("->")
         kernel = operands.split(",")[1]
         return kernel, outputs.replace("...", ""), outputs.startswith("...")
@@ -61,8 +63,7 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         return keras.ops.transpose(outputs, [products.index(i) for i in of_outputs])
 
     def _letters(self, rank):
-        """Labels of inputs of that rank, the kernel and outputs, with letters for
-        the dots."""
+        """Labels of inputs of that rank, the kernel and outputs; letters for dots."""
         equation = self.equation.replace(" ", "")
         inputs, kernel, outputs = re.split(",|->", equation)
         unused = [letter for letter in string.ascii_letters if letter not in equation]

@@ -1,6 +1,7 @@
 """What all layers share whose weights a hypernet may generate."""
 
 import math
+from typing import ClassVar
 
 
 class RandomLayer:
@@ -14,7 +15,11 @@ class RandomLayer:
     """
 
     #: Names of the generated weights, in the order of g, by the argument `random`.
-    GENERATED: dict[str, tuple[str, ...]] = {"none": ()}
+    GENERATED: ClassVar[dict[str, tuple[str, ...]]] = {"none": ()}
+
+    # What the Keras layer has.
+    built: bool
+    name: str
 
     def __init__(self, *args, random="scale", **kwargs):
         if random not in self.GENERATED:
@@ -47,8 +52,10 @@ class RandomLayer:
         return not self.random.startswith("kernel")
 
     def hand_over(self) -> None:
-        """Leaves the generated weights to a hypernet: they train no more by
-        themselves, whatever `trainable` is set to later."""
+        """Leaves the generated weights to a hypernet.
+
+        They train no more by themselves, whatever `trainable` is set to later.
+        """
         self._is_generated = True
         for variable in self.generated_weights:
             variable.trainable = False

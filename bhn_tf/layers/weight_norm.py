@@ -8,7 +8,7 @@ scales the result: a draw for each row costs no more than one draw for all. With
 Bayesian Neural Nets with Rank-1 Factors" (2020), here from one hypernet.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -46,7 +46,7 @@ class WeightNorm(RandomLayer):
             that a fresh layer equals its Keras twin.
     """
 
-    GENERATED = {
+    GENERATED: ClassVar = {
         "none": (),
         "scale": ("scale",),
         "scale_and_bias": ("scale", "bias"),
@@ -159,6 +159,9 @@ class WeightNorm(RandomLayer):
             return SharedByDraws(factor, None)
         product = self._unscaled_product(inputs, factor)
         return SharedByDraws(factor, product)
+
+    # What the Keras layer has.
+    compute_dtype: str
 
     #: Whether g scales the kernel where all rows share it. A convolution has far fewer
     #: weights than outputs.

@@ -28,7 +28,7 @@ class _FromActivation(Likelihood):
     """
 
     #: The activation whose output this likelihood takes as probabilities.
-    probability_activation = None
+    probability_activation: str | None = None
 
     def __init__(self, from_logits=None, clip=None, reduction="sum"):
         super().__init__(reduction)
@@ -90,7 +90,7 @@ class _FromActivation(Likelihood):
 
 
 def _log(probabilities):
-    """log p, finite at p = 0: the log of the smallest normal number.
+    """Log p, finite at p = 0: the log of the smallest normal number.
 
     A float32 softmax rounds small probabilities to zero, and one such row would turn
     every weight into NaN. From logits nothing is lost, so logits are to be preferred.

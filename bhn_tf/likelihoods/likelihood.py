@@ -56,7 +56,7 @@ class Likelihood:
         raise NotImplementedError
 
     def element_log_prob(self, y, raw) -> tf.Tensor:
-        """log p of each element, [B, ...], at least float32, never clipped."""
+        """Log p of each element, [B, ...], at least float32, never clipped."""
         raise NotImplementedError
 
     def valid_elements(self, y, raw_shape) -> tf.Tensor:

@@ -110,8 +110,9 @@ class Standardized(Likelihood, keras.layers.Layer):
                 "The targets hold NaN or infinite values: leave these rows out, or "
                 "give them the weight 0."
             )
-        loc = np.ma.average(y, axis=0, weights=weight).filled(0.0)
-        variance = np.ma.average((y - loc) ** 2, axis=0, weights=weight).filled(0.0)
+        loc = np.ma.filled(np.ma.average(y, axis=0, weights=weight), 0.0)
+        variance = np.ma.average((y - loc) ** 2, axis=0, weights=weight)
+        variance = np.ma.filled(variance, 0.0)
         scale = np.sqrt(variance)
         # Less than float32 can tell from a constant is no spread.
         varies = scale > np.finfo("float32").eps * np.abs(loc)

@@ -213,7 +213,7 @@ class Reliability(NamedTuple):
 
     confidence: np.ndarray
     accuracy: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # In place of `tuple.count`.
 
 
 def reliability(

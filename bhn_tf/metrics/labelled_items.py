@@ -56,18 +56,18 @@ def labelled_items(
     """
     p = tf.convert_to_tensor(probabilities)
     p = p if p.dtype == tf.float64 else tf.cast(p, tf.float32)
-    labels = tf.convert_to_tensor(labels)
+    given = tf.convert_to_tensor(labels)
     if p.shape.rank == 1:
         p = p[:, tf.newaxis]
-    if not p.shape.rank or not p.shape[-1] or labels.shape.rank is None:
+    if not p.shape.rank or not p.shape[-1] or given.shape.rank is None:
         raise ValueError(
-            f"Probabilities of shape {p.shape} and labels of shape {labels.shape}: "
+            f"Probabilities of shape {p.shape} and labels of shape {given.shape}: "
             "expected [B, ..., C] and [B, ...], with C >= 1 and the number of axes "
             "known. Inside `tf.function` or `tf.data`, set them with "
             "`tf.ensure_shape`."
         )
     num_classes = p.shape[-1]
-    target, valid = _target(labels, p)
+    target, valid = _target(given, p)
     valid &= tf.reduce_all((p >= -_TOLERANCE) & (p <= 1 + _TOLERANCE), axis=-1)
     # A sum below 1 is let through: a class may have been left out, and no measure
     # flatters what is missing.

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.style import (
+    figure_of,
     label_axes,
     legend_above,
     line_style,
@@ -26,10 +27,10 @@ def acquisition_curves(
     y_label: str = "test accuracy",
     ax: "Axes | None" = None,
 ) -> "Figure":
-    """How good a model is after each number of labels; the higher to the left, the
-    better its questions.
+    """How good a model is after each number of labels.
 
-    The line is the mean over runs with different seeds, the band their range.
+    The higher a curve to the left, the better the questions of its acquisition. The
+    line is the mean over runs with different seeds, the band their range.
 
     Args:
         curves: name of an acquisition or a method -> (number of labels [n], accuracy
@@ -52,7 +53,7 @@ def acquisition_curves(
     """
     require_entries(curves, "curves")
     is_own_figure = ax is None
-    ax = new_axes(height=2.2) if is_own_figure else ax
+    ax = new_axes(height=2.2) if ax is None else ax
     if target is not None:
         ax.axhline(target, color="0.6", linewidth=0.8, label=f"target {target:g}")
     for index, (name, curve) in enumerate(curves.items()):
@@ -69,4 +70,4 @@ def acquisition_curves(
             ax.fill_between(num_labels, low, high, color=color, alpha=0.2, linewidth=0)
     label_axes(ax, "number of labels", y_label)
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)

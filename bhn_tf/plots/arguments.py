@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 
 def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
+    """Returns values as [rows], checked; `name` is what the error calls them."""
     array = np.asarray(values, dtype=float)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -20,6 +21,7 @@ def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
 
 
 def require_entries(entries: Mapping, name: str) -> None:
+    """Raises `ValueError` unless `entries` maps at least one name to something."""
     if not isinstance(entries, Mapping) or not entries:
         raise ValueError(
             f"`{name}` must be a dictionary from name to values with at least one "

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.style import (
     COLORS,
+    figure_of,
     label_axes,
     legend_above,
     line_style,
@@ -52,7 +53,7 @@ def p_value_histogram(
     """
     require_entries(p_values, "p_values")
     is_own_figure = ax is None
-    ax = new_axes(height=2.0) if is_own_figure else ax
+    ax = new_axes(height=2.0) if ax is None else ax
     edges = np.linspace(0, 1, num_bins + 1)
     for index, (name, values) in enumerate(p_values.items()):
         values = row(values, f"the p-values of {name!r}")
@@ -68,7 +69,7 @@ def p_value_histogram(
     ax.set_ylim(bottom=0)
     label_axes(ax, "p-value of Pearson's correlation", "share of pairs per bin")
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)
 
 
 def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Figure":
@@ -101,7 +102,7 @@ def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Fig
     if len(names) != size:
         raise ValueError(f"{len(names)} names do not fit {size} weights.")
     figure = new_figure(height=3.3)
-    panels = figure.subplots(size, size, sharex="col")
+    panels = figure.subplots(size, size, sharex="col", squeeze=False)
     for i in range(size):
         for j in range(size):
             ax = panels[i, j]

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bhn_tf.plots.arguments import row
 from bhn_tf.plots.style import (
     COLORS,
+    figure_of,
     label_axes,
     legend_above,
     new_axes,
@@ -68,7 +69,7 @@ def regression_bands(
             "variance, for example, becomes one by `np.exp(0.5 * log_variance)`."
         )
     is_own_figure = ax is None
-    ax = new_axes(height=2.2) if is_own_figure else ax
+    ax = new_axes(height=2.2) if ax is None else ax
     # Shades must not add up, or the label of the innermost would be of another colour.
     widest_first = sorted(bands, reverse=True)
     shades = np.linspace(0.9, 0.6, len(widest_first))
@@ -79,9 +80,17 @@ def regression_bands(
             x, low, high, color=color, linewidth=0, label=f"± {width:g} std"
         )
     ax.plot(x, mean, color=COLORS[0], linewidth=1.2, label="mean")
-    style = dict(color=COLORS[1], linestyle="", marker="x", markersize=3.5)
-    ax.plot(x_train, y_train, markeredgewidth=0.8, label="training data", **style)
+    ax.plot(
+        x_train,
+        y_train,
+        color=COLORS[1],
+        linestyle="",
+        marker="x",
+        markersize=3.5,
+        markeredgewidth=0.8,
+        label="training data",
+    )
     ax.margins(x=0)
     label_axes(ax, "x", "y")
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.regression import regression_bands
 from bhn_tf.plots.style import (
+    figure_of,
     label_axes,
     legend_above,
     legend_of_panels,
@@ -98,7 +99,7 @@ def std_curves(
     require_entries(stds, "stds")
     x = row(x, "x")
     is_own_figure = ax is None
-    ax = new_axes(height=2.0) if is_own_figure else ax
+    ax = new_axes(height=2.0) if ax is None else ax
     if data_range is not None:
         ax.axvspan(*data_range, color="0.92", linewidth=0, label="training data")
     for index, (name, std) in enumerate(stds.items()):
@@ -109,4 +110,4 @@ def std_curves(
     ax.margins(x=0)
     label_axes(ax, "x", "std of the mean of y")
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)

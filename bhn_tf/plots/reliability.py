@@ -1,7 +1,7 @@
 """The reliability diagram: accuracy against confidence."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bhn_tf.metrics import Reliability, reliability
 from bhn_tf.plots.arguments import require_entries
 from bhn_tf.plots.style import (
+    figure_of,
     label_axes,
     legend_above,
     line_style,
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 # Below this, the accuracy in a bin is mostly chance.
 _FEW_ROWS = 20
-_FEW_MARKER = {"linestyle": "", "markersize": 2.5, "markerfacecolor": "white"}
+_FEW_MARKER: dict[str, Any] = {
+    "linestyle": "",
+    "markersize": 2.5,
+    "markerfacecolor": "white",
+}
 
 
 def reliability_diagram(
@@ -67,7 +72,7 @@ def reliability_diagram(
         for name, probabilities in probabilities_by_method.items()
     }
     is_own_figure, counts_ax = ax is None, None
-    if is_own_figure:
+    if ax is None:
         figure = new_figure(height=3.4)
         ax, counts_ax = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, label="calibrated")
@@ -81,7 +86,7 @@ def reliability_diagram(
     legend_above(ax, is_own_figure)
     if counts_ax:
         _draw_counts(counts_ax, bins.values())
-    return ax.figure
+    return figure_of(ax)
 
 
 def _draw_reliability(ax: "Axes", name: str, found: Reliability, index: int) -> None:
@@ -94,7 +99,7 @@ def _draw_reliability(ax: "Axes", name: str, found: Reliability, index: int) -> 
     ax.vlines(confidence, confidence, accuracy, color=color, linewidth=0.7, alpha=0.6)
     enough = count >= _FEW_ROWS
     # Markers at 0 and 1 are drawn whole, over the edge of the axes.
-    shared = {"color": color, "marker": marker(index), "clip_on": False}
+    shared: dict[str, Any] = {"color": color, "marker": marker(index), "clip_on": False}
     ax.plot(confidence[~enough], accuracy[~enough], **shared, **_FEW_MARKER)
     ax.plot(confidence[enough], accuracy[enough], linestyle="", markersize=4, **shared)
     label = f"{name} (ECE {100 * error:.2g} %)"

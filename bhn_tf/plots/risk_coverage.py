@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.style import (
+    figure_of,
     label_axes,
     legend_above,
     line_style,
@@ -45,7 +46,7 @@ def risk_coverage_curve(
     """
     require_entries(curves, "curves")
     is_own_figure = ax is None
-    ax = new_axes(height=2.2) if is_own_figure else ax
+    ax = new_axes(height=2.2) if ax is None else ax
     for index, (name, curve) in enumerate(curves.items()):
         coverage = row(curve[0], f"the coverage of {name!r}")
         risk = row(curve[1], f"the risk of {name!r}", len(coverage))
@@ -56,4 +57,4 @@ def risk_coverage_curve(
     ax.set_ylim(bottom=0)
     label_axes(ax, "coverage (share of rows answered)", "error rate of answered rows")
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)

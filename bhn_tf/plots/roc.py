@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.metrics.ranking import detection_curve
 from bhn_tf.plots.arguments import require_entries
-from bhn_tf.plots.style import label_axes, legend_above, line_style, new_axes
+from bhn_tf.plots.style import figure_of, label_axes, legend_above, line_style, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def roc_curves(
     """
     require_entries(scores, "scores")
     is_own_figure = ax is None
-    ax = new_axes(height=2.4) if is_own_figure else ax
+    ax = new_axes(height=2.4) if ax is None else ax
     for index, (name, (known, strange)) in enumerate(scores.items()):
         curve = detection_curve(known, strange)
         label = f"{name} (area {curve.auroc:.3f})"
@@ -50,4 +50,4 @@ def roc_curves(
         ax, "false alarms (share of known rows)", "found (share of strange rows)"
     )
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)

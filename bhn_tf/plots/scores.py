@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bhn_tf.plots.arguments import require_entries, row
 from bhn_tf.plots.style import (
     COLORS,
+    figure_of,
     label_axes,
     legend_above,
     legend_of_panels,
@@ -96,7 +97,7 @@ def score_histograms(
         names.append(f"{name} ({left_out} not finite)" if left_out else name)
     edges = _edges(np.concatenate(finite), num_bins)
     is_own_figure = ax is None
-    ax = new_axes(height=2.2) if is_own_figure else ax
+    ax = new_axes(height=2.2) if ax is None else ax
     for index, (name, values) in enumerate(zip(names, finite, strict=True)):
         share = np.histogram(values, edges)[0] / len(values)
         if index == 0:
@@ -108,7 +109,7 @@ def score_histograms(
         ax.set_ylim(bottom=0)
     label_axes(ax, score_label(score_name), "share of rows per bin")
     legend_above(ax, is_own_figure)
-    return ax.figure
+    return figure_of(ax)
 
 
 def score_panels(

@@ -74,6 +74,21 @@ def new_axes(height: float) -> "Axes":
     return ax
 
 
+def figure_of(ax: "Axes") -> "Figure":
+    """The whole figure that axes are in, also where they are in a part of it.
+
+    Args:
+        ax: axes of any figure.
+
+    Example:
+        >>> figure = new_figure(height=2.0)
+        >>> left, right = figure.subfigures(1, 2)
+        >>> figure_of(left.subplots()) is figure
+        True
+    """
+    return ax.figure.canvas.figure
+
+
 def label_axes(ax: "Axes", x_label: str, y_label: str) -> None:
     """Labels axes and sets what matplotlib would take from its global settings.
 
@@ -114,7 +129,7 @@ def legend_above(ax: "Axes", is_own_figure: bool) -> None:
         ax, ax, 2, _LETTERS_ACROSS, loc="lower left", bbox_to_anchor=(0, 1.0)
     )
     if is_own_figure:
-        figure = ax.figure
+        figure = figure_of(ax)
         figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
 
 
@@ -131,7 +146,7 @@ def legend_of_panels(ax: "Axes") -> None:
         >>> len(ax.figure.legends)
         1
     """
-    figure = ax.figure
+    figure = figure_of(ax)
     num_lines = _legend(figure, ax, 3, _LETTERS_ACROSS_FIGURE, loc="outside upper left")
     figure.set_figheight(figure.get_figheight() + num_lines * _LINE_HEIGHT)
 
@@ -217,8 +232,9 @@ def tint(color: str, share_of_white: float) -> tuple[float, float, float]:
         >>> tint("#000000", 0.5)
         (0.5, 0.5, 0.5)
     """
-    red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return tuple(share_of_white + (1 - share_of_white) * c for c in (red, green, blue))
+    channels = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (share_of_white + (1 - share_of_white) * c for c in channels)
+    return red, green, blue
 
 
 def save(figure: "Figure", path: str | os.PathLike, dots_per_inch: int = 150) -> Path:

@@ -25,14 +25,14 @@ class Batch:
 
 
 def text_of(path) -> str:
-    """Returns the name of a file as text that every file and terminal takes.
+    r"""Returns the name of a file as text that every file and terminal takes.
 
     Args:
-        path: A path; bytes that are no UTF-8 are shown as `\\xff`.
+        path: A path; bytes that are no UTF-8 are shown as `\xff`.
 
     Example:
-        >>> text_of(os.fsdecode(b"caf\\xe9.png"))
-        'caf\\\\xe9.png'
+        >>> text_of(os.fsdecode(b"caf\xe9.png"))
+        'caf\\xe9.png'
     """
     return os.fsencode(path).decode(errors="backslashreplace")
 

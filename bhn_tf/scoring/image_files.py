@@ -158,7 +158,7 @@ class ImageFiles:
 
     def _read(self, paths, spec) -> list:
         """The images of a batch, `None` for those that cannot be scored."""
-        images = []
+        images: list = []
         num_threads = os.cpu_count() or 1
         with futures.ThreadPoolExecutor(num_threads) as threads:
             for first in range(0, len(paths), num_threads):

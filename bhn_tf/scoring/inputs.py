@@ -31,7 +31,10 @@ class Source(Protocol):
 
     name: str
     files: list[Path]
-    num_rows: int | None
+
+    @property
+    def num_rows(self) -> int | None:
+        """See above."""
 
     def check(self, specs: dict) -> None:
         """Refuses what the model does not take."""
@@ -57,10 +60,11 @@ def open_sources(patterns: Sequence[str]) -> list[Source]:
         patterns = [patterns]
     if not patterns:
         raise ScoringProblem("No input was given: name files, patterns or folders.")
-    seen, sources = set(), []
+    seen: set[str] = set()
+    sources: list[Source] = []
     for pattern in patterns:
         if Path(pattern).is_dir():
-            found = [ImageFiles.of_folder(Path(pattern))]
+            found: list[Source] = [ImageFiles.of_folder(Path(pattern))]
         else:
             found = _of_pattern(pattern)
         for source in found:

@@ -48,7 +48,7 @@ class RecordFile:
         self.name = text_of(path)
         self.files = [Path(path)]
         # A TFRecord does not tell.
-        self.num_rows = None
+        self.num_rows: int | None = None
         compression = "GZIP" if self.name.endswith(".gz") else ""
         self._records = tf.data.TFRecordDataset([os.fsencode(path)], compression)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.versions import latest_version
@@ -79,12 +80,12 @@ class ServedModel:
         return self._loaded.signatures["serving_default"].structured_outputs
 
     def __call__(
-        self, inputs: Mapping[str, np.ndarray], signature: str = "serving_default"
+        self, inputs: Mapping[str, ArrayLike], signature: str = "serving_default"
     ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature by name, rows first.
 
         Args:
-            inputs: Arrays by name, in the shapes and dtypes of `specs`.
+            inputs: Arrays or numbers by name, in the shapes and dtypes of `specs`.
             signature: Name of the signature.
         """
         specs = self.specs(signature)

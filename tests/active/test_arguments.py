@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_used_is_refused_before_anybody_labels(
 )
 def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path):
     """Nothing is recorded of them, neither here nor on disk."""
-    x, y = pool()
+    _, y = pool()
     good = [True, False]
 
     def label_fn(ids):

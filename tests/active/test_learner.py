@@ -29,7 +29,7 @@ def test_every_method_asks_and_learns(method, bhn_run):
         found = learner(method)
         history = found.run(ROUNDS, validation_data=pool(20))
     assert_rounds(found, ROUNDS)
-    x, y = pool()
+    _, y = pool()
     np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
     assert [entry["round"] for entry in history] == [1, 2]
     assert [entry["num_labelled"] for entry in history] == [8, 12]

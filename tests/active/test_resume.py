@@ -75,9 +75,10 @@ def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
             raise Killed
 
     labeller = Labeller()
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "replace", replace_or_die)
-        learner(directory=tmp_path, label_fn=labeller).run(ROUNDS, pool(20))
+        with pytest.raises(Killed):
+            learner(directory=tmp_path, label_fn=labeller).run(ROUNDS, pool(20))
     again = learner(directory=tmp_path, label_fn=labeller)
     again.run(ROUNDS, validation_data=pool(20))
     assert_as_expected(again, expected)

@@ -191,7 +191,7 @@ def test_frozen_layers_stay_frozen_after_loading(tmp_path):
 
 @pytest.mark.parametrize("argument", ["only", "skip", "freeze"])
 def test_unknown_names(argument):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="has no such layer") as error:
         convert(two_branches(), **{argument: ["hidden", "hiden"]})
     message = str(error.value)
     assert f"`{argument}`" in message and "'hiden'" in message
@@ -233,7 +233,7 @@ def test_nothing_to_convert():
     network = keras.Sequential(
         [keras.Input((5, 2)), layers.LSTM(3, name="lstm"), layers.Softmax()]
     )
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="no weight-normalised twin") as error:
         convert(network)
     message = str(error.value)
     assert "LSTM has no weight-normalised twin" in message and "Dense" in message

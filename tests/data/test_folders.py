@@ -48,7 +48,7 @@ def test_files_that_are_no_images_are_ignored(letters):
     (folder / ".hidden").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        x, y = data.load(str(folder), "all")
+        _, y = data.load(str(folder), "all")
     np.testing.assert_array_equal(y, [0, 0, 1, 2])
 
 

@@ -1,3 +1,5 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ def reach(masks):
 def test_masked_outputs_see_only_inputs_before_them(size, hidden_units):
     masks = made_masks(size, hidden_units)
     sizes = [size, *hidden_units, size]
-    assert [mask.shape for mask in masks] == list(zip(sizes, sizes[1:], strict=False))
+    assert [mask.shape for mask in masks] == list(itertools.pairwise(sizes))
     assert not np.tril(reach(masks)).any()
 
 
@@ -65,7 +67,7 @@ def test_wide_masks_share_their_units_evenly(units):
 @pytest.mark.parametrize("size", [2, 3, 10])
 def test_every_hidden_unit_of_a_mask_has_an_input_and_an_output(size, hidden_units):
     masks = made_masks(size, hidden_units)
-    for before, after in zip(masks, masks[1:], strict=False):
+    for before, after in itertools.pairwise(masks):
         assert before.any(axis=0).all()
         assert after.any(axis=1).all()
 

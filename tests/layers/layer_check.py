@@ -4,6 +4,7 @@ import json
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from bhn_tf.layers.generated import generated_values
@@ -308,9 +309,5 @@ def _check_leaves_zero(layer_class, arguments, inputs):
 def _check_refuses_integers(layer_class, arguments, inputs):
     layer = built(layer_class, arguments, inputs)
     for dtype in ("uint8", "int32", "bool"):
-        try:
+        with pytest.raises(TypeError, match=f"{dtype}.*cast them first"):
             layer(np.ones(inputs.shape, dtype))
-        except TypeError as error:
-            assert "cast them first" in str(error) and dtype in str(error)
-        else:
-            raise AssertionError(f"{dtype} was taken as it is")

@@ -163,9 +163,9 @@ def test_the_inner_scope_comes_first_and_the_outer_one_fills_in():
 
 def test_a_scope_ends_with_an_error_too():
     variable = keras.Variable([1.0])
-    with pytest.raises(RuntimeError):
-        with generated_values({id(variable): tf.constant([2.0])}):
-            raise RuntimeError
+    values = {id(variable): tf.constant([2.0])}
+    with pytest.raises(RuntimeError), generated_values(values):
+        raise RuntimeError
     assert generated_value(variable) is None
 
 

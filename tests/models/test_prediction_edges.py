@@ -200,7 +200,7 @@ def test_before_the_model_has_weights():
     ):
         with pytest.raises(ValueError, match="build"):
             call()
-    x, y = networks.data(4)
+    x, _ = networks.data(4)
     assert model.predict(x, verbose=0).shape == (4, 3)
     assert model.num_random == 3
 

@@ -217,7 +217,7 @@ def test_a_client_that_sends_nothing_more_is_left(monkeypatch):
             address = ("localhost", server.server_port)
             with socket.create_connection(address, timeout=10) as connection:
                 connection.sendall(sent)
-                answer = b"".join(iter(lambda: connection.recv(4096), b""))  # noqa: B023
+                answer = b"".join(iter(lambda: connection.recv(4096), b""))
                 assert answer.startswith(b"HTTP/1.1 400" if sent == whole else b"")
                 assert (sent == whole) == bool(answer)
     finally:

@@ -167,9 +167,12 @@ def test_overwrite_follows_no_links(config, tmp_path, link):
     (folder.path / link).rename(elsewhere)
     (folder.path / link).symlink_to(elsewhere)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*[!k]")}
-    with pytest.raises(UsageProblem, match="is a symbolic link"):
-        with RunFolder(dataclasses.replace(config, overwrite=True), "name"):
-            pass
+    config = dataclasses.replace(config, overwrite=True)
+    with (
+        pytest.raises(UsageProblem, match="is a symbolic link"),
+        RunFolder(config, "name"),
+    ):
+        pass
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*[!k]")} == before
 
 

@@ -102,7 +102,7 @@ def test_over_grpc(ask):
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
     class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-        def Predict(self, request, context):
+        def Predict(self, request, context):  # noqa: N802 (the service's name)
             inputs = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}
             name = request.model_spec.signature_name
             response = predict_pb2.PredictResponse()
