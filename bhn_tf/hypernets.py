@@ -9,7 +9,8 @@ the start.
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
+from tensorflow_probability import distributions as tfd
 
 from bhn_tf.flows import (
     Coupling,
@@ -20,9 +21,6 @@ from bhn_tf.flows import (
     permutations,
 )
 from bhn_tf.random import stateless_seed
-
-tfb = tfp.bijectors
-tfd = tfp.distributions
 
 
 class Hypernet(keras.layers.Layer):

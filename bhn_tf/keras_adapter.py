@@ -36,8 +36,11 @@ _MOVES_IN_TRAINING_ONLY = (
 
 
 def layers_of(network: keras.Layer) -> list[keras.Layer]:
-    """Returns a network and every layer inside, each once, depth first and in the order
-    of the network's own layers. (`Layer._flatten_layers` reverses what is nested.)"""
+    """Returns a network and every layer inside, each once.
+
+    Depth first and in the order of the network's own layers: `Layer._flatten_layers`
+    reverses what is nested.
+    """
     found: dict[int, keras.Layer] = {}
 
     def visit(layer):
@@ -56,8 +59,10 @@ def layers_as_keras_flattens(network: keras.Layer) -> list[keras.Layer]:
 
 
 def own_losses(network: keras.Layer) -> list[tf.Tensor]:
-    """Returns what the layers have added with `add_loss` in the running call: activity
-    regularisation, without that of weights."""
+    """Returns what the layers have added with `add_loss` in the running call.
+
+    That is activity regularisation, without that of weights.
+    """
     return [loss for layer in layers_of(network) for loss in layer._get_own_losses()]
 
 
@@ -68,9 +73,11 @@ def weight_losses(network: keras.Layer) -> list[tf.Tensor]:
 
 @contextlib.contextmanager
 def one_call_of(network: keras.Layer) -> Iterator[None]:
-    """Runs layers as if the network had called them: a layer that is called on its own
-    forgets what it has added with `add_loss`, so that a second use would hide the
-    first."""
+    """Runs layers as if the network had called them.
+
+    A layer that is called on its own forgets what it has added with `add_loss`, so that
+    a second use would hide the first.
+    """
     network._get_call_context()
     try:
         yield
@@ -82,8 +89,11 @@ def one_call_of(network: keras.Layer) -> Iterator[None]:
 
 
 def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
-    """Returns the variables that a call of the network may move: states of recurrent
-    layers and of layers of the user's own, in training also moving averages."""
+    """Returns the variables that a call of the network may move.
+
+    They are states of recurrent layers and of layers of the user's own, in training
+    also moving averages.
+    """
     layers = layers_of(network)
     variables = [
         variable
@@ -154,8 +164,10 @@ def num_uses(layer: keras.Layer) -> int:
 
 
 def inputs_of_graph(graph, inputs) -> list:
-    """Returns the tensors of inputs as a graph takes them: matched by name, converted,
-    with a missing axis added."""
+    """Returns the tensors of inputs as a graph takes them.
+
+    They are matched by name and converted, and a missing axis is added.
+    """
     return graph._standardize_inputs(inputs)
 
 
@@ -170,8 +182,10 @@ def run_through_graph(graph, inputs, operation_fn):
 
 
 def origin_of(tensor):
-    """Returns the operation that a symbolic tensor comes from, and the tensors that
-    went into it; `None` where it has no origin."""
+    """Returns the operation that a symbolic tensor comes from, and what went into it.
+
+    Where the tensor has no origin, that is `None` and nothing.
+    """
     history = getattr(tensor, "_keras_history", None)
     if history is None:
         return None, []

@@ -2,9 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
-
-tfd = tfp.distributions
+from tensorflow_probability import distributions as tfd
 
 
 def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:

@@ -168,10 +168,11 @@ def _slices(leaf) -> Iterator[np.ndarray]:
     """Numbers of an array of any library, some rows at a time."""
     if hasattr(leaf, "iloc"):
         leaf = leaf.iloc
-    elif not hasattr(leaf, "__getitem__") or hasattr(leaf, "tocsr"):
-        yield _as_numpy(leaf)
-        return
-    elif isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):
+    elif (
+        not hasattr(leaf, "__getitem__")
+        or hasattr(leaf, "tocsr")
+        or isinstance(leaf, tf.RaggedTensor | tf.SparseTensor)
+    ):
         yield _as_numpy(leaf)
         return
     num_rows = len(leaf.obj) if hasattr(leaf, "obj") else int(leaf.shape[0])

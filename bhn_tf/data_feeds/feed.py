@@ -109,8 +109,10 @@ def leaf_spec(leaf) -> LeafSpec | None:
 
 
 def is_text(leaf) -> bool:
-    """Whether an array holds text: as objects, with its length in the dtype, or in a
-    dtype of pandas."""
+    """Whether an array holds text.
+
+    It comes as objects, with its length in the dtype, or in a dtype of pandas.
+    """
     return any(getattr(dtype, "kind", "") in tuple("OSU") for dtype in _dtypes(leaf))
 
 

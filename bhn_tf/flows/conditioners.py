@@ -6,6 +6,7 @@ every conditioner returns exactly zero at zero, and almost zero elsewhere, so th
 fresh flow is close to the identity.
 """
 
+import itertools
 from typing import NamedTuple
 
 import keras
@@ -92,8 +93,10 @@ class WeightNormConditionerDense(keras.layers.Layer):
 
 
 class ColumnBlock(NamedTuple):
-    """Columns `start` to `stop` of a masked matrix: its first `num_rows` rows, of which
-    each column sees the first `num_visible`."""
+    """Columns `start` to `stop` of a masked matrix, and what they see.
+
+    Of its first `num_rows` rows each column sees the first `num_visible`.
+    """
 
     start: int
     stop: int
@@ -122,7 +125,7 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
     edges = np.linspace(num_blind, units, num_blocks + 1).astype(int)
     edges[0] = 0
     blocks = []
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         seen = num_visible[start:stop]
         blocks.append(ColumnBlock(start, stop, max(int(seen.max()), 1), seen))
     return blocks
@@ -137,8 +140,11 @@ class _Conditioner(keras.layers.Layer):
         self.max_log_scale = max_log_scale
 
     def _build_network(self, num_inputs, num_outputs, masks):
-        """Creates one dense layer a mask, the last with shift and log-scale of each
-        entry side by side, so that both come from one product."""
+        """Creates one dense layer a mask.
+
+        The last has shift and log-scale of each entry side by side, so that both come
+        from one product.
+        """
         sizes = [*self.hidden_units, 2 * num_outputs]
         # The last layer starts small: noise has little effect at the beginning.
         scales = [1.0] * len(self.hidden_units) + [0.01]
@@ -239,7 +245,7 @@ def made_masks(event_size: int, hidden_units) -> list[np.ndarray]:
     ]
     masks = [
         before[:, None] <= after[None, :]
-        for before, after in zip(degrees[:-1], degrees[1:], strict=True)
+        for before, after in itertools.pairwise(degrees)
     ]
     # An output never sees its own input: strictly smaller degrees only.
     masks.append(degrees[-1][:, None] < inputs[None, :])

@@ -9,11 +9,9 @@ once more for the Jacobian, which is why drawing does not go through it.
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 from bhn_tf.flows.conditioners import MADE, CouplingConditioner
-
-tfb = tfp.bijectors
 
 
 class FlowStep(keras.layers.Layer):

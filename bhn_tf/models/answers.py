@@ -1,5 +1,6 @@
-"""Answers to predictions: what is made of the raw outputs under S draws, and how it is
-compiled, batch by batch, without keeping anything of a call.
+"""Answers to predictions: what is made of the raw outputs under S draws.
+
+They are compiled, and computed batch by batch, without keeping anything of a call.
 
 `p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
 posterior): probabilities are averaged, not logits.

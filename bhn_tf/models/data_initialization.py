@@ -32,7 +32,7 @@ def _layers_in_call_order(posterior, center, x) -> list[WeightNorm]:
         for layer in keras_adapter.layers_of(posterior.network)
         if isinstance(layer, WeightNorm) and layer.scale is not None
     ]
-    with _recording(candidates, lambda layer, _: order.append(layer)):
+    with _Recording(candidates, lambda layer, _: order.append(layer)):
         posterior.outputs(x, center, training=False)
     return list(dict.fromkeys(order))
 
@@ -43,9 +43,11 @@ def _standardize(layer, posterior, center, x):
     if layer.bias is not None:
         neutral[id(layer.bias)] = tf.zeros(layer.bias.shape)
     inputs = keras_adapter.inputs_by_name(posterior.network, x)
-    with _recording([layer], lambda _, outputs: found.append(outputs)):
-        with generated_values({**posterior.values_of(center), **neutral}):
-            posterior.network(inputs)
+    with (
+        _Recording([layer], lambda _, outputs: found.append(outputs)),
+        generated_values({**posterior.values_of(center), **neutral}),
+    ):
+        posterior.network(inputs)
     # A layer that is used several times is standardised over all its uses.
     mean, variance = layer.moments_of_outputs(found)
     varies = variance > 1e-10
@@ -72,7 +74,7 @@ def _set_value(posterior, variable, value, is_set):
     )
 
 
-class _recording:
+class _Recording:
     """Calls a function with every layer's outputs before its activation."""
 
     def __init__(self, layers, record):

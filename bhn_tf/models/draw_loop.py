@@ -60,8 +60,11 @@ def _of_draw(seed, index):
 
 
 def _mean_state(states):
-    """The mean over draws of a state; of counters and flags, which do not average and
-    which all draws move alike, the first."""
+    """The mean over draws of a state.
+
+    Of counters and flags, which do not average and which all draws move alike, it is
+    the first.
+    """
     if states.dtype.is_floating:
         return tf.reduce_mean(states, axis=0)
     return states[0]

@@ -146,8 +146,9 @@ class HypernetPosterior(Posterior):
         self.layers, self.variables, self._offsets = [], [], [0]
 
     def take_over(self, layers) -> None:
-        """Generates the values of layers from now on, and builds the hypernet; μ
-        starts at the scales that the primary has.
+        """Generates the values of layers from now on, and builds the hypernet.
+
+        μ starts at the scales that the primary has.
 
         Args:
             layers: The layers of the primary, with their weights, in their order.

@@ -136,13 +136,13 @@ class PredictiveModel(Training, Prediction):
             self._build_optimizer()
 
     def _build_from_feed(self, feed):
-        if self._distribute_strategy is None and tf.distribute.has_strategy():
-            if tf.distribute.in_cross_replica_context():
-                raise ValueError(
-                    "The model was made outside of the strategy's scope, so its "
-                    "weights exist once. Make and compile it inside "
-                    "`with strategy.scope():`."
-                )
+        is_outside = self._distribute_strategy is None
+        is_within = tf.distribute.has_strategy()
+        if is_outside and is_within and tf.distribute.in_cross_replica_context():
+            raise ValueError(
+                "The model was made outside of the strategy's scope, so its weights "
+                "exist once. Make and compile it inside `with strategy.scope():`."
+            )
         # The first calls may come at once, from several threads.
         with self._building:
             if not self.built or self.raw_outputs is None:
@@ -355,8 +355,7 @@ class PredictiveModel(Training, Prediction):
 
     @property
     def served_inputs(self) -> tuple:
-        """The network, the shapes it was built with and the dtypes it was fed, for
-        `bhn_tf.serving`."""
+        """The network, the shapes it was built with and the dtypes it was fed."""
         network = self.posterior.network
         shapes = self._input_shape
         if shapes is None:

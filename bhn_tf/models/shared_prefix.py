@@ -82,8 +82,12 @@ class _Prefix:
                 self._first_nodes.append(node)
 
     def start(self, inputs):
-        """Returns the tensors that draws share, what the first layers share, and what
-        the shared layers add to the loss."""
+        """Computes once what all draws share.
+
+        Returns:
+            The tensors, what the first layers share, and what the shared layers add to
+            the loss.
+        """
         standardized = keras_adapter.inputs_of_graph(self._graph, inputs)
         symbolic = [id(tensor) for tensor in self._graph.inputs]
         tensors = dict(zip(symbolic, keras.tree.flatten(standardized), strict=True))

@@ -48,8 +48,10 @@ class Trackers:
         self.has_regularization = False
 
     def update(self, terms: Terms, num_rows) -> None:
-        """Feeds one value a row: epochs are means over examples, and a replica without
-        rows adds nothing."""
+        """Feeds one value a row.
+
+        So epochs are means over examples, and a replica without rows adds nothing.
+        """
         self.nll.update_state(terms.nll)
         self._regularization.update_state(tf.fill([num_rows], terms.regularization))
         if self._kl is not None:

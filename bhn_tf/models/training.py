@@ -406,7 +406,7 @@ class Training(keras.Model):
             lambda leaf: self.distribute_strategy.experimental_local_results(leaf)[0],
             data_batch,
         )
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        _, y, _ = keras.utils.unpack_x_y_sample_weight(first)
         with self._own_scope():
             y_pred = self.likelihood.mean(
                 self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])

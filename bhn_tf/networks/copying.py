@@ -17,8 +17,7 @@ _GRAPH_CALLS = ("Sequential.call", "Functional.call")
 
 
 def is_graph(layer) -> bool:
-    """Returns whether a layer is a model whose connections are known: Sequential or
-    functional."""
+    """Whether a layer is a model with known connections: Sequential, functional."""
     call = type(layer).call
     return call.__qualname__ in _GRAPH_CALLS and call.__module__.startswith("keras.")
 

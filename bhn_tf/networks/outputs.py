@@ -16,8 +16,10 @@ _RESHAPING = (
 
 
 def declared_outputs(network):
-    """The symbolic outputs of a built network in their structure, or `None` where a
-    network does not say what it returns."""
+    """The symbolic outputs of a built network in their structure.
+
+    `None` where a network does not say what it returns.
+    """
     if isinstance(network, keras.Sequential):
         return network.outputs[0] if network.inputs else None
     return network.output if is_functional(network) else None

@@ -159,7 +159,7 @@ class Signatures:
             return results if name is None else {name: results}
         if isinstance(results, dict):
             results = [results[output] for output in likelihood_names]
-        flat = {}
+        flat: dict = {}
         for output, values in zip(self._output_names, results, strict=True):
             values = values if name is None else {name: values}
             flat |= {f"{output}_{key}": value for key, value in values.items()}

@@ -165,7 +165,7 @@ def test_a_generator_builds_a_network_without_a_shape():
     model = bayesian(network, num_examples=ROWS)
     model.compile("sgd", run_eagerly=True)
     model.fit(endless(), steps_per_epoch=2, verbose=0)
-    assert network.layers[0].kernel.shape == X.shape[1:] + (5,)
+    assert network.layers[0].kernel.shape == (*X.shape[1:], 5)
 
 
 # -- what is refused in one line -----------------------------------------------------
