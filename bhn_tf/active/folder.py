@@ -15,7 +15,7 @@ from bhn_tf.active.labels import DamagedFileError, Labels, read_labels, write_la
 from bhn_tf.active.lock import LOCK_NAME, locked
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration, read_state, state_text
-from bhn_tf.files import written_atomically
+from bhn_tf.files import unfinished_name, written_atomically
 
 _STATE = "state.json"
 _LABELS = ("labels.npy", "labels.backup.npy")
@@ -242,8 +242,8 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _final(name: str) -> str:
-    """The name of a file, also while it is written: `.123.state.json`."""
-    return re.sub(r"^\.\d+\.", "", name)
+    """The name of a file, also while it is written."""
+    return unfinished_name(Path(name)) or name
 
 
 def _checksum(path: Path) -> str:

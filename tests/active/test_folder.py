@@ -232,8 +232,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 def test_what_a_run_did_not_write_is_not_its_to_delete(contents, tmp_path):
     write_files(tmp_path, contents, ("whole", "whole", "whole"))
-    mine = ["model-best.keras", ".77.notes.txt", "labels.npz", "model-00004.keras"]
-    for name in [*mine, ".77.state.json"]:
+    half = f".{'7' * 32}."
+    mine = ["model-best.keras", f"{half}notes.txt", "labels.npz", "model-00004.keras"]
+    for name in [*mine, f"{half}state.json"]:
         (tmp_path / name).write_text("")
     folder = LearnerFolder(tmp_path)
     with folder.locked():
