@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ print runs as it stands there, and links lead on.
+"""What the README and the pages of docs/ print runs as it stands; links lead on.
 
 All Python blocks of a page are one script, each page in a namespace and a folder of its
 own. A page is run as soon as it is in docs/.
