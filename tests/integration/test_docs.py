@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ print runs as it stands there.
+"""What the README and the pages of docs/ print runs as it stands; links lead on.
 
 All Python blocks of a page are one script, each page in a namespace and a folder of its
 own. A page is run as soon as it is in docs/.
@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    path
+    for folder in (".", "docs", "tests", "saved_models", "benchmarks")
+    for path in (ROOT / folder).glob("*.md")
+)
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -48,3 +53,26 @@ def test_the_readme(run):
 def test_a_page_of_docs(page, run):
     assert script(page).strip(), "a page without an example"
     run(page)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in headings
+    }
+
+
+@pytest.mark.parametrize(
+    "page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith("http"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name} links to {link}, which is not there"
+        assert not anchor or anchor in anchors(target), f"no heading for {link}"
