@@ -11,6 +11,10 @@ class KLAnnealing(keras.callbacks.Callback):
     The weight changes at the start of an epoch, so that the logs of an epoch obey
     `loss = nll + kl_weight · kl / N`.
 
+    The weight of an epoch follows from its number alone, so that a run which is
+    resumed goes on where it stood. It holds for this `fit` only, which ends, however it
+    ends, with the weight that `compile` or you have set.
+
     - `start` below 1 brings the prior in slowly: the network learns to predict first
       and becomes uncertain afterwards. It is the usual cure where the posterior
       collapses to the prior; of several modes it may keep only the first it finds.

@@ -63,7 +63,7 @@ def test_the_logs_of_every_epoch_obey_the_identity(model):
     np.testing.assert_allclose(history["val_kl_weight"], weights)
     networks.assert_identity(history, 10)
     networks.assert_identity(history, 10, "val_")
-    assert model.kl_weight == 1.0
+    assert model.kl_weight == 7.0
 
 
 def test_moves_within_one_trace(model):
