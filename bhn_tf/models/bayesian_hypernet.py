@@ -118,6 +118,14 @@ class BayesianHypernet(PredictiveModel):
         self.objective.num_examples = value
         self.objective.num_examples_is_given = True
 
+    def __setattr__(self, name, value):
+        if name == "num_examples":
+            # Keras leaves out what is set to what it is, and what `fit` has found out
+            # becomes given here, though the number stays.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
     @property
     def kl_weight(self) -> float:
         """The annealing weight of the KL; 1 is the evidence lower bound.

@@ -217,3 +217,13 @@ def test_changes_without_a_new_trace():
         )
         model.kl_weight = 1 / num_rows
     assert not traces
+
+
+def test_what_was_counted_can_be_given():
+    """Also the very number: a generator asks for no other."""
+    model = networks.bayesian(hypernet="mean_field")
+    model.compile("sgd", run_eagerly=True)
+    model.fit(*networks.data(8), verbose=0)
+    model.num_examples = 8
+    model.fit((networks.data(4) for _ in range(2)), steps_per_epoch=2, verbose=0)
+    assert model.num_examples == 8
