@@ -1,0 +1,128 @@
+"""Models may be built, compiled, asked, saved and loaded in any order before training.
+
+What is made in one call and needed by another (trackers, optimizer, compiled
+functions) has to be there whichever comes first, and Keras locks a layer's state in
+between.
+"""
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
+from bhn_tf.layers import WeightNormDense
+from tests import networks
+
+LOGITS = bhn_tf.likelihoods.Categorical(from_logits=True)
+BUILT = (keras.Input((networks.NUM_FEATURES,)),)
+
+
+def network(inputs=(), dense=keras.layers.Dense):
+    return keras.Sequential(
+        [
+            *inputs,
+            dense(5, activation="relu"),
+            keras.layers.Dropout(0.5),
+            dense(networks.NUM_CLASSES),
+        ]
+    )
+
+
+MAKE = {
+    "hypernet": lambda inputs: bhn_tf.BayesianHypernet(
+        network(inputs, WeightNormDense), "mean_field", LOGITS
+    ),
+    "deterministic": lambda inputs: Deterministic(network(inputs), LOGITS),
+    "ensemble": lambda inputs: DeepEnsemble(
+        [network(inputs) for _ in range(2)], LOGITS
+    ),
+    "dropout": lambda inputs: MCDropout(network(inputs), LOGITS),
+}
+
+
+class Calls:
+    """Calls on a model, of which `load` puts another in its place."""
+
+    def __init__(self, model, path):
+        self.model, self._path = model, path
+        self.x, self.y = networks.data(6)
+
+    def build(self):
+        self.model.build((None, networks.NUM_FEATURES))
+
+    def compile(self):
+        self.model.compile("adam", metrics=["accuracy"], run_eagerly=True)
+
+    def fit(self):
+        weights = networks.weights_of(self.model) if self.model.built else []
+        logs = self.model.fit(self.x, self.y, batch_size=4, verbose=0).history
+        assert np.isfinite(list(logs.values())).all() and "accuracy" in logs
+        if weights:
+            now = networks.weights_of(self.model)
+            assert any(map(np.any, (a != b for a, b in zip(weights, now, strict=True))))
+
+    def evaluate(self):
+        # N is not known before the first training.
+        if getattr(self.model, "num_examples", 1) is None:
+            self.model.num_examples = 6
+        logs = self.model.evaluate(self.x, self.y, verbose=0, return_dict=True)
+        assert np.isfinite(list(logs.values())).all()
+        assert {"accuracy", "predictive_nll"} <= set(logs)
+
+    def predict(self):
+        means = self.model.predict(self.x, num_samples=2, verbose=0)
+        np.testing.assert_allclose(means.sum(axis=-1), 1, rtol=1e-5)
+
+    def load(self):
+        arguments = {"num_samples": 2, "seed": 1, "verbose": 0}
+        is_built = self.model.built
+        expected = self.model.predict(self.x, **arguments) if is_built else None
+        if is_built:
+            self.model.save(self._path)
+        else:
+            with pytest.warns(UserWarning, match="not yet been built"):
+                self.model.save(self._path)
+        self.model = keras.saving.load_model(self._path)
+        if is_built:
+            found = self.model.predict(self.x, **arguments)
+            np.testing.assert_array_equal(found, expected)
+
+
+def orders(calls):
+    """Orders in which each call comes first, last, and before and behind the others."""
+    yield from (calls[start:] + calls[:start] for start in range(len(calls)))
+    yield calls[::-1]
+
+
+@pytest.mark.parametrize("is_built", [True, False], ids=["built", "unbuilt"])
+@pytest.mark.parametrize("name", MAKE)
+def test_any_order_before_training(name, is_built, tmp_path):
+    inputs = BUILT if is_built else ()
+    names = ["build", "compile", "predict", "load"]
+    for order in orders(names[is_built:]):
+        calls = Calls(MAKE[name](inputs), tmp_path / "model.keras")
+        for call in (*order, "fit", "evaluate"):
+            getattr(calls, call)()
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_any_order_once_compiled(name, tmp_path):
+    """Compiled again too: the second time starts its own logs and optimizer."""
+    for order in orders(["fit", "evaluate", "load", "compile"]):
+        calls = Calls(MAKE[name](()), tmp_path / "model.keras")
+        for call in ("compile", *order, "fit", "evaluate"):
+            getattr(calls, call)()
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_in_compiled_steps(name, tmp_path):
+    """A graph makes no variables: what a step needs is there before it is traced."""
+    calls = Calls(MAKE[name](()), tmp_path / "model.keras")
+    calls.build()
+    calls.model.compile("adam", metrics=["accuracy"], jit_compile=False)
+    for call in ("fit", "load", "evaluate"):
+        getattr(calls, call)()
+    calls.model.compile("sgd", metrics=["accuracy"], jit_compile=False)
+    for call in ("evaluate", "fit"):
+        getattr(calls, call)()
