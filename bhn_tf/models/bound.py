@@ -145,9 +145,11 @@ class Bound(MaximumLikelihood):
             )
         self.prior_stddev = float(prior_stddev)
         self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
-        self.given_prior = priors.deserialize(prior)
-        # Refuses what could not be saved before anything is trained on it.
-        priors.serialize(self.given_prior)
+        # As a file would give it back: what cannot be saved is refused before anything
+        # is trained on it.
+        self.given_prior = priors.deserialize(
+            priors.serialize(priors.deserialize(prior))
+        )
         self._event_size = None
         self._num_examples = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._kl_weight = tf.Variable(1.0, trainable=False, dtype=tf.float32)
