@@ -54,7 +54,7 @@ def test_training_and_evaluation(models, name):
 
 @every_case
 def test_answers_agree(models, name):
-    _, x, _, _, said = models[0][name]
+    _, _x, _, _, said = models[0][name]
     for path, values in said.items():
         assert np.isfinite(values).all(), path
         if not path.startswith("/samples"):
@@ -82,7 +82,7 @@ def test_another_process_goes_on(models, loaded, name):
 
 @every_case
 def test_it_is_served(models, name, tmp_path):
-    model, x, _, _, said = models[0][name]
+    model, x, _, _, _said = models[0][name]
     path = model.export(tmp_path, signatures=("sample", "deterministic"))
     served = tf.saved_model.load(path).signatures
     scalars = {"num_samples": tf.constant(3), "seed": tf.constant(1)}
