@@ -28,7 +28,6 @@ class Distribution(Distributional):
 
     Example:
     ```python
-    tfd = tensorflow_probability.distributions
     likelihood = bhn_tf.likelihoods.Distribution(
         lambda raw: tfd.Gumbel(raw[..., :1], tf.nn.softplus(raw[..., 1:]))
     )

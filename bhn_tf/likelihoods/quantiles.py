@@ -51,7 +51,8 @@ def _bracket(components, probability):
 
 
 def _cdf(components, values):
-    return tf.reduce_mean(components.cdf(values), axis=0)
+    # Some of TFP's lose what a graph knows of the shape, and loops insist on it.
+    return tf.ensure_shape(tf.reduce_mean(components.cdf(values), axis=0), values.shape)
 
 
 def _real_quantile(components, probability):

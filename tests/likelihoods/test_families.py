@@ -107,6 +107,35 @@ def test_interval_holds_the_quantiles_of_the_mixture(name, level):
         np.testing.assert_allclose(below(high), 1 - tail, atol=1e-5)
 
 
+@each_family
+def test_a_graph_of_any_number_of_rows_answers_the_same(name):
+    family = ALL[name]
+    _, raws = raw_outputs(family, leading=(5, 3, 1))
+    likelihood = family.make()
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, family.num_raw])])
+    def answers(raws):
+        return likelihood.summarize(raws), likelihood.interval(raws, 0.9)
+
+    summary, bounds = answers(raws)
+    for key, value in likelihood.summarize(raws).items():
+        np.testing.assert_allclose(summary[key], value, rtol=1e-5, atol=1e-6)
+    for bound, value in zip(bounds, likelihood.interval(raws, 0.9), strict=True):
+        assert bound.shape == (3, 1)
+        np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["laplace", "poisson"])
+def test_intervals_can_be_compiled(name):
+    _, raws = raw_outputs(ALL[name], leading=(5, 3, 1))
+    likelihood = ALL[name].make()
+    compiled = tf.function(likelihood.interval, jit_compile=True)
+    for bound, value in zip(
+        compiled(raws, 0.9), likelihood.interval(raws, 0.9), strict=True
+    ):
+        np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
 def test_intervals_of_large_counts_are_found(name):
     raws = np.log([[[3.0], [3e3]]]).astype("float32")

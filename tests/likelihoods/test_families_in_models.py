@@ -1,6 +1,7 @@
 """Every likelihood in a model: trained, asked, saved, loaded, exported."""
 
 import json
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -89,13 +90,14 @@ def test_a_model_trains_answers_and_serves(name, tmp_path):
 
 
 def test_an_unregistered_function_trains_and_exports(tmp_path):
+    def normal(raw):
+        return tfp.distributions.Normal(raw[..., :1], 1 + raw[..., 1:] ** 2)
+
     primary = keras.Sequential([keras.Input((2,)), WeightNormDense(2)])
-    likelihood = likelihoods.Distribution(
-        lambda raw: tfp.distributions.Normal(raw[..., :1], 1 + raw[..., 1:] ** 2)
-    )
+    likelihood = likelihoods.Distribution(normal)
     model = bhn_tf.BayesianHypernet(primary, "mean_field", likelihood)
     model.compile(run_eagerly=True)
     model.fit(X, REALS, verbose=0)
     version = model.export(tmp_path)
-    card = json.loads((version / "assets.extra" / "model_card.json").read_text())
+    card = json.loads(Path(version, "assets.extra/model_card.json").read_text())
     assert card["likelihood"]["class"] == "Distribution"
