@@ -111,7 +111,7 @@ def _refuse_other_models(model) -> None:
             "`bhn_tf.baselines.Deterministic(model)`."
         )
     likelihood = getattr(model, "likelihood", None)
-    refused = likelihoods.Gaussian | likelihoods.Standardized | likelihoods.Joint
+    refused = likelihoods.Distributional | likelihoods.Standardized | likelihoods.Joint
     if isinstance(likelihood, refused):
         raise ValueError(
             "The attacks need one output of class probabilities, and this model has "

@@ -2,30 +2,81 @@
 
 import keras
 
+from bhn_tf.likelihoods.censored import CensoredLogNormal, CensoredWeibull
 from bhn_tf.likelihoods.classification import Bernoulli, Categorical
+from bhn_tf.likelihoods.counts import (
+    NegativeBinomial,
+    Poisson,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
+)
+from bhn_tf.likelihoods.distributional import Distributional
+from bhn_tf.likelihoods.function import Distribution
 from bhn_tf.likelihoods.joint import Joint
 from bhn_tf.likelihoods.likelihood import Likelihood
-from bhn_tf.likelihoods.regression import Gaussian
+from bhn_tf.likelihoods.mixture import Mixture
+from bhn_tf.likelihoods.ordinal import Ordinal
+from bhn_tf.likelihoods.positive import Beta, LogNormal
+from bhn_tf.likelihoods.regression import Gaussian, Laplace, StudentT
 from bhn_tf.likelihoods.standardized import Standardized
 
 __all__ = [
     "Bernoulli",
+    "Beta",
     "Categorical",
+    "CensoredLogNormal",
+    "CensoredWeibull",
+    "Distribution",
+    "Distributional",
     "Gaussian",
     "Joint",
+    "Laplace",
     "Likelihood",
+    "LogNormal",
+    "Mixture",
+    "NegativeBinomial",
+    "Ordinal",
+    "Poisson",
     "Standardized",
+    "StudentT",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
     "get",
 ]
 
-_BY_NAME = {"categorical": Categorical, "bernoulli": Bernoulli, "gaussian": Gaussian}
+_BY_NAME = {
+    "bernoulli": Bernoulli,
+    "beta": Beta,
+    "categorical": Categorical,
+    "censored_log_normal": CensoredLogNormal,
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "log_normal": LogNormal,
+    "mixture": Mixture,
+    "negative_binomial": NegativeBinomial,
+    "poisson": Poisson,
+    "student_t": StudentT,
+    "weibull": CensoredWeibull,
+    "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
+    "zero_inflated_poisson": ZeroInflatedPoisson,
+}
 
+#: By the names of Keras's functions and, in snake case, of its classes.
 _INSTEAD_OF_LOSS = {
     "sparse_categorical_crossentropy": "categorical",
     "categorical_crossentropy": "categorical",
     "binary_crossentropy": "bernoulli",
     "mse": "gaussian",
     "mean_squared_error": "gaussian",
+    "mae": "laplace",
+    "mean_absolute_error": "laplace",
+    "huber": "student_t",
+    "huber_loss": "student_t",
+    "log_cosh": "student_t",
+    "logcosh": "student_t",
+    "msle": "log_normal",
+    "mean_squared_logarithmic_error": "log_normal",
+    "poisson": "poisson",
 }
 
 
@@ -33,8 +84,8 @@ def get(identifier) -> Likelihood:
     """Returns a likelihood for its name or an instance, or for several a `Joint`.
 
     Args:
-        identifier: "categorical", "bernoulli", "gaussian", an instance, or for several
-            outputs a list or a dictionary by output name.
+        identifier: A name such as "categorical", "gaussian" or "poisson", an instance,
+            or for several outputs a list or a dictionary by output name.
 
     Raises:
         ValueError: If it is neither; for a Keras loss, with what to use instead.

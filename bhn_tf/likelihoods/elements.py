@@ -71,6 +71,9 @@ def neutral_where_uncounted(values, counted, element_shape, neutral) -> tf.Tenso
         return tf.where(counted[..., None], values, neutral)
     if values.shape[-1] == element_shape[-1]:
         return tf.where(counted, values, neutral)
+    if values.shape[-1] % element_shape[-1]:
+        # No block for each element: neutral where none of them counts.
+        return tf.where(tf.reduce_any(counted, axis=-1, keepdims=True), values, neutral)
     blocks = tf.split(values, values.shape[-1] // element_shape[-1], axis=-1)
     return tf.concat([tf.where(counted, block, neutral) for block in blocks], axis=-1)
 

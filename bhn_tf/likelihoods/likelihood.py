@@ -91,6 +91,10 @@ class Likelihood:
         several: their list), rows first.
         """
 
+    def neutral_label(self, raw):
+        """A label that is possible for any raw outputs, to stand where none counts."""
+        return 0
+
     def clipped(self, log_prob, raw_shape) -> tf.Tensor:
         """What training takes in place of the elements' log-probabilities."""
         return log_prob
@@ -166,9 +170,9 @@ class Likelihood:
         real = self._real(y, raw.shape, mask)
         counted = both(real, None if weight is None else weight != 0)
         if counted is not None:
-            y = neutral_where_uncounted(y, counted, shape, 0)
             # Harmless as a logit, as a probability and as a number.
             raw = neutral_where_uncounted(raw, counted, shape, 0.5)
+            y = neutral_where_uncounted(y, counted, shape, self.neutral_label(raw))
         elements = finish(self.element_log_prob(y, raw), raw.shape)
         if weight is not None:
             elements *= weight

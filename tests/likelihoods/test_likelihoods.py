@@ -40,6 +40,14 @@ def test_get_knows_the_names_and_hands_instances_on():
         (keras.losses.MeanSquaredError(), "gaussian"),
         (keras.losses.sparse_categorical_crossentropy, "categorical"),
         (keras.losses.mean_squared_error, "gaussian"),
+        ("mae", "laplace"),
+        (keras.losses.MeanAbsoluteError(), "laplace"),
+        ("huber", "student_t"),
+        (keras.losses.Huber(), "student_t"),
+        (keras.losses.LogCosh(), "student_t"),
+        (keras.losses.MeanSquaredLogarithmicError(), "log_normal"),
+        (keras.losses.Poisson(), "poisson"),
+        (keras.losses.poisson, "poisson"),
     ],
 )
 def test_keras_losses_are_refused_with_what_to_use(loss, instead):
@@ -47,9 +55,9 @@ def test_keras_losses_are_refused_with_what_to_use(loss, instead):
         likelihoods.get(loss)
 
 
-@pytest.mark.parametrize("identifier", ["poisson", None, 3, keras.losses.Huber()])
+@pytest.mark.parametrize("identifier", ["cauchy", None, 3, keras.losses.Hinge()])
 def test_unknown_likelihoods_are_refused_with_the_choices(identifier):
-    with pytest.raises(ValueError, match="'bernoulli', 'categorical', 'gaussian'"):
+    with pytest.raises(ValueError, match="'bernoulli', 'beta', 'categorical'"):
         likelihoods.get(identifier)
 
 

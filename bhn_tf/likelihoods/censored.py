@@ -1,0 +1,156 @@
+"""Likelihoods of waiting times, some of which were not waited for to the end."""
+
+import math
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.distributional import Distributional, bounded
+from bhn_tf.likelihoods.likelihood import at_least_float32, require_rank
+from bhn_tf.likelihoods.positive import LogNormal
+from bhn_tf.likelihoods.quantiles import central_interval
+from bhn_tf.likelihoods.ranges import POSITIVE
+
+tfd = tfp.distributions
+
+
+class _Censored:
+    """Right-censored labels [B, ..., C, 2], or [B, 2] for a single output.
+
+    The first number of a label is the time, the second 1 where the event was seen and
+    0 where it had not happened by then: `log p(time)` or `log P(T > time)`.
+    """
+
+    def log_density(self, time, raw) -> tf.Tensor:
+        return self.distribution(raw).log_prob(time)
+
+    def log_survival(self, time, raw) -> tf.Tensor:
+        return self.distribution(raw).log_survival_function(time)
+
+    def neutral_label(self, raw):
+        return 1
+
+    def coded_labels(self, y, raw_shape):
+        y = tf.convert_to_tensor(y)
+        require_rank(y)
+        shape = tf.TensorShape((*self.element_shape(raw_shape), 2))
+        if y.shape.rank == shape.rank - 1 and shape[-2] == 1:
+            y = y[..., None, :]
+        if not y.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"Labels of shape {y.shape} do not fit outputs of shape "
+                f"{tuple(raw_shape)}: give [time, event] for each output, of shape "
+                f"{tuple(shape)}."
+            )
+        return y
+
+    def valid_elements(self, y, raw_shape):
+        time, event = tf.unstack(tf.cast(y, tf.float32), axis=-1)
+        is_event = (event == 0) | (event == 1)
+        return tf.math.is_finite(time) & (time > 0) & is_event
+
+    def element_log_prob(self, y, raw):
+        raw = at_least_float32(raw)
+        y = tf.cast(self.coded_labels(y, raw.shape), raw.dtype)
+        time, event = tf.unstack(y, axis=-1)
+        return tf.where(
+            event == 1, self.log_density(time, raw), self.log_survival(time, raw)
+        )
+
+    def label_advice(self, raw_shape):
+        return (
+            "give [time, event] for each output, with a time above 0 and the event 1 "
+            "(seen) or 0 (not seen until then)."
+        )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class CensoredLogNormal(_Censored, LogNormal):
+    """Waiting times whose logarithm is Gaussian, right-censored where not seen.
+
+    Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output: event 1
+    where it was seen, 0 where it had not happened by that time. Predictions are of
+    the waiting time itself.
+
+    Args:
+        stddev: Standard deviation of log y.
+        trainable: Whether one standard deviation for all rows is learned.
+        heteroscedastic: Whether the network gives each row its own: see `Gaussian`.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.CensoredLogNormal()
+    likelihood.log_prob([[1.0, 0.0]], [[0.0]])  # [-0.6931], P(T > 1) = 1/2
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class CensoredWeibull(_Censored, Distributional):
+    """Waiting times with a hazard that grows or falls, right-censored where not seen.
+
+    Raw outputs [B, ..., C] are logarithms of the scale: by then 63 % had their event.
+    Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output: event 1
+    where it was seen, 0 where it had not happened by that time. Predictions are of
+    the waiting time itself.
+
+    Args:
+        concentration: Shape of the Weibull: above 1 the hazard grows with time, below
+            it falls, at 1 the time is exponential.
+        trainable: Whether one concentration for all rows is learned.
+        heteroscedastic: Whether the network gives each row its own: raw outputs
+            [B, ..., 2 C] then hold C log scales and C numbers whose softplus, times
+            `concentration`, is the concentration.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.CensoredWeibull()
+    likelihood.log_prob([[2.0, 0.0]], [[0.0]])  # [-2.], log P(T > 2)
+    ```
+    """
+
+    varying = "concentration"
+
+    def __init__(
+        self,
+        concentration: float = 1.0,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        numbers = {"concentration": (concentration, POSITIVE)}
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+
+    def _log_scale_and_concentration(self, raw):
+        parts = self.parts(raw)
+        return bounded(parts[0]), self.spread(parts)
+
+    def distribution(self, raw):
+        log_scale, concentration = self._log_scale_and_concentration(raw)
+        return tfd.Weibull(concentration, tf.exp(log_scale))
+
+    def _standard(self, time, raw):
+        """The logarithm of the cumulative hazard, log (time / scale)^concentration."""
+        log_scale, concentration = self._log_scale_and_concentration(raw)
+        log_time = tf.math.log(time)
+        return bounded(concentration * (log_time - log_scale), low=-math.inf)
+
+    def log_density(self, time, raw):
+        concentration = self.spread(self.parts(raw))
+        log_hazard = self._standard(time, raw)
+        slope = tf.math.log(concentration) - tf.math.log(time)
+        return slope + log_hazard - tf.exp(log_hazard)
+
+    def log_survival(self, time, raw):
+        # TFP takes the log of 1 minus a CDF that rounds to 1.
+        return -tf.exp(self._standard(time, raw))
+
+    def interval(self, raws, level):
+        log_scale, concentration = self._log_scale_and_concentration(raws)
+        # The logarithm of a waiting time is a Gumbel variable upside down.
+        low, high = central_interval(tfd.Gumbel(-log_scale, 1 / concentration), level)
+        return tf.exp(-high), tf.exp(-low)

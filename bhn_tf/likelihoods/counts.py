@@ -1,0 +1,184 @@
+"""Likelihoods of counts 0, 1, 2, ...: raw outputs are logarithms of expected counts.
+
+An exposure (hours watched, people at risk) is added to the raw output as its logarithm.
+"""
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.distributional import Distributional, bounded
+from bhn_tf.likelihoods.ranges import POSITIVE, SHARE
+
+tfd = tfp.distributions
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Poisson(Distributional):
+    """Counts of independent events: raw outputs [B, ..., C] are log rates.
+
+    Labels are counts [B, ..., C], or [B] for a single output.
+
+    Args:
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.Poisson()
+    likelihood.mean([[0.0]])  # [[1.]]
+    ```
+    """
+
+    is_discrete = True
+
+    def __init__(self, reduction: str = "sum", **kwargs):
+        super().__init__({}, reduction=reduction, **kwargs)
+
+    def distribution(self, raw):
+        return tfd.Poisson(log_rate=bounded(self.parts(raw)[0]))
+
+
+def _negative_binomial(log_mean, dispersion):
+    logits = bounded(log_mean) + tf.math.log(dispersion)
+    return tfd.NegativeBinomial(
+        1.0 / dispersion, logits=logits, require_integer_total_count=False
+    )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class NegativeBinomial(Distributional):
+    """Counts that vary more than a Poisson's: variance mean + dispersion · mean².
+
+    Raw outputs [B, ..., C] are logarithms of the mean; labels are counts [B, ..., C],
+    or [B] for a single output.
+
+    Args:
+        dispersion: 1 for a geometric distribution, near 0 for a Poisson.
+        trainable: Whether one dispersion for all rows is learned.
+        heteroscedastic: Whether the network gives each row its own: raw outputs
+            [B, ..., 2 C] then hold C log means and C numbers whose softplus, times
+            `dispersion`, is the dispersion.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.NegativeBinomial(dispersion=0.5, trainable=True)
+    likelihood.summarize([[[0.0]]])["std"]  # [[1.2247]], √(1 + 0.5)
+    ```
+    """
+
+    varying = "dispersion"
+    is_discrete = True
+
+    def __init__(
+        self,
+        dispersion: float = 1.0,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        numbers = {"dispersion": (dispersion, POSITIVE)}
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+
+    def distribution(self, raw):
+        parts = self.parts(raw)
+        return _negative_binomial(parts[0], self.spread(parts))
+
+
+class _ZeroInflated(Distributional):
+    """Counts of which a share is 0 for a reason of its own."""
+
+    varying = "zero_share"
+    is_discrete = True
+
+    def _inflated(self, counts, parts):
+        logits = tf.cast(self.logit_zero_share, parts[0].dtype)
+        if self.heteroscedastic:
+            logits = logits + bounded(parts[1])
+        zeros = tf.zeros_like(parts[0])
+        return tfd.Mixture(
+            tfd.Categorical(logits=tf.stack([logits + zeros, zeros], axis=-1)),
+            [tfd.Deterministic(zeros), counts],
+        )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class ZeroInflatedPoisson(_ZeroInflated):
+    """Counts that are 0 with a probability of its own, and else a Poisson's.
+
+    Raw outputs [B, ..., C] are log rates of the Poisson part; labels are counts
+    [B, ..., C], or [B] for a single output.
+
+    Args:
+        zero_share: Probability of a 0 that is no count (of someone who never fishes).
+        trainable: Whether one share for all rows is learned.
+        heteroscedastic: Whether the network gives each row its own: raw outputs
+            [B, ..., 2 C] then hold C log rates and C numbers that are added to the
+            logit of `zero_share`.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.ZeroInflatedPoisson(zero_share=0.25)
+    likelihood.mean([[0.0]])  # [[0.75]]
+    ```
+    """
+
+    def __init__(
+        self,
+        zero_share: float = 0.5,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        numbers = {"zero_share": (zero_share, SHARE)}
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+
+    def distribution(self, raw):
+        parts = self.parts(raw)
+        counts = tfd.Poisson(log_rate=bounded(parts[0]))
+        return self._inflated(counts, parts)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class ZeroInflatedNegativeBinomial(_ZeroInflated):
+    """Counts that are 0 with a probability of its own, and else a negative binomial's.
+
+    Args:
+        dispersion: That of the negative binomial part; see `NegativeBinomial`.
+        zero_share: Probability of a 0 that is no count.
+        trainable: Whether `dispersion` is learned, and `zero_share` unless the
+            network gives it.
+        heteroscedastic: Whether the network gives each row its own share of zeros;
+            see `ZeroInflatedPoisson`.
+        reduction: "sum" or "mean" over the outputs.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.ZeroInflatedNegativeBinomial(zero_share=0.25)
+    likelihood.mean([[0.0]])  # [[0.75]]
+    ```
+    """
+
+    def __init__(
+        self,
+        dispersion: float = 1.0,
+        zero_share: float = 0.5,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        numbers = {
+            "dispersion": (dispersion, POSITIVE),
+            "zero_share": (zero_share, SHARE),
+        }
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+
+    def distribution(self, raw):
+        parts = self.parts(raw)
+        dispersion = self.number("dispersion", parts[0].dtype)
+        counts = _negative_binomial(parts[0], dispersion + tf.zeros_like(parts[0]))
+        return self._inflated(counts, parts)

@@ -1,0 +1,227 @@
+"""What likelihoods share that are a distribution of TFP for every raw output."""
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.elements import nan_where_padded
+from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
+from bhn_tf.likelihoods.quantiles import central_interval, moments
+from bhn_tf.likelihoods.ranges import POSITIVE
+
+tfd = tfp.distributions
+
+# Beyond e^30 there is no number of things and no unit; its square is within float32.
+LARGEST_LOG = 30.0
+# A vanishing spread has no density.
+LEAST_SPREAD = 1e-6
+
+
+def bounded(values, low=-LARGEST_LOG, high=LARGEST_LOG) -> tf.Tensor:
+    """Values kept within bounds, with their own gradient.
+
+    An exponential of what an untrained network says may overflow, and what is out of
+    bounds still has to learn its way back.
+    """
+    clipped = tf.stop_gradient(tf.clip_by_value(values, low, high))
+    # In this order the two unclipped terms cancel exactly, however large.
+    return clipped + (values - tf.stop_gradient(values))
+
+
+class Distributional(Likelihood, keras.layers.Layer):
+    """Base of the likelihoods whose `distribution(raw)` is one of TFP.
+
+    Log-probability, mean, standard deviations and intervals come from it. A subclass
+    names its numbers (noise, degrees of freedom, ...): each is a weight, trained or
+    not, on a scale that is free of bounds.
+
+    Args:
+        numbers: Initial value and `Range` of each number by its name, which is also
+            the name of a constructor argument.
+        trainable: Whether the numbers that the network does not give are learned, one
+            for all rows (maximum likelihood).
+        heteroscedastic: Whether the network gives each row a number of its own: raw
+            outputs [B, ..., 2 C] then hold C outputs and, after them, C numbers for
+            what `varying` names.
+        reduction: "sum" or "mean" over the outputs.
+    """
+
+    #: Name of the number that may vary with the row; `None` where there is none.
+    varying: str | None = None
+
+    #: Whether labels are whole numbers.
+    is_discrete = False
+
+    def __init__(
+        self,
+        numbers: dict,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        values = {
+            name: range_.check(name, value) for name, (value, range_) in numbers.items()
+        }
+        self._check_choices(list(numbers), trainable, heteroscedastic)
+        super().__init__(reduction, **{**kwargs, "dtype": "float32"})
+        self.heteroscedastic = heteroscedastic
+        self._is_learned = trainable
+        self._initial = values
+        self._ranges = {name: range_ for name, (_, range_) in numbers.items()}
+        for name, value in values.items():
+            varies = heteroscedastic and name == self.varying
+            # A weight that is not trained from the start stays so, even where the
+            # whole model is frozen and thawed.
+            self._add_state(
+                self._ranges[name].weight_name(name),
+                self._ranges[name].to_weight(value),
+                trainable and not varies,
+            )
+        self.built = True
+
+    def _check_choices(self, names, trainable, heteroscedastic):
+        if heteroscedastic and self.varying is None:
+            raise ValueError(
+                f"{type(self).__name__} has one raw output for each target, and no "
+                "other number that could vary with the row: leave `heteroscedastic` "
+                "out."
+            )
+        if trainable and heteroscedastic and names == [self.varying]:
+            raise ValueError(
+                f"`trainable` learns one `{self.varying}` (the noise level, say) for "
+                "all rows, `heteroscedastic` lets the network give one for each row: "
+                "choose one of them."
+            )
+
+    def _add_state(self, name, value, trainable):
+        value = tf.convert_to_tensor(value, tf.float32)
+        weight = self.add_weight(
+            name=name,
+            shape=value.shape,
+            initializer=lambda shape, dtype: tf.cast(value, dtype),
+            trainable=trainable,
+        )
+        setattr(self, name, weight)
+
+    # -- to be provided -------------------------------------------------------------
+
+    def distribution(self, raw) -> tfd.Distribution:
+        """Returns p(y|x, g), with the batch shape of the elements."""
+        raise NotImplementedError
+
+    # -- what a subclass makes it from ------------------------------------------------
+
+    @property
+    def outputs_per_target(self) -> int:
+        """Number of raw outputs for each target."""
+        return 2 if self.heteroscedastic else 1
+
+    def parts(self, raw) -> list[tf.Tensor]:
+        """Splits raw outputs into those of each kind, [B, ..., C] each."""
+        raw = at_least_float32(raw)
+        self.element_shape(raw.shape)
+        return tf.split(raw, self.outputs_per_target, axis=-1)
+
+    def number(self, name: str, dtype) -> tf.Tensor:
+        """The number as it is now, a scalar."""
+        range_ = self._ranges[name]
+        weight = getattr(self, range_.weight_name(name))
+        return tf.cast(range_.from_weight(tf.convert_to_tensor(weight)), dtype)
+
+    def set_number(self, name: str, value: float) -> None:
+        """Sets a number, in the range it may have."""
+        range_ = self._ranges[name]
+        weight = range_.to_weight(range_.check(name, value))
+        getattr(self, range_.weight_name(name)).assign(weight)
+
+    def spread(self, parts) -> tf.Tensor:
+        """The positive number that `varying` names, for all rows or for each."""
+        number = self.number(self.varying, parts[0].dtype)
+        if not self.heteroscedastic:
+            return number
+        return number * (tf.nn.softplus(parts[1]) + LEAST_SPREAD)
+
+    # -- what a likelihood offers -----------------------------------------------------
+
+    def element_shape(self, raw_shape):
+        each = self.outputs_per_target
+        if raw_shape[-1] % each:
+            raise ValueError(
+                f"A heteroscedastic {type(self).__name__} needs "
+                f"{'two' if each == 2 else each} raw outputs for each target; the "
+                f"network has {raw_shape[-1]}."
+            )
+        return (*raw_shape[:-1], raw_shape[-1] // each)
+
+    def coded_labels(self, y, raw_shape):
+        return match_targets(y, self.element_shape(raw_shape))
+
+    def valid_elements(self, y, raw_shape):
+        y = tf.cast(y, tf.float32)
+        if self.is_discrete:
+            return tf.math.is_finite(y) & (y >= 0) & (y == tf.floor(y))
+        return tf.math.is_finite(y)
+
+    def element_log_prob(self, y, raw):
+        raw = at_least_float32(raw)
+        y = tf.cast(self.coded_labels(y, raw.shape), raw.dtype)
+        return self.distribution(raw).log_prob(y)
+
+    def mean(self, raw):
+        return self.distribution(raw).mean()
+
+    def summarize(self, raws, mask=None):
+        """Mean and standard deviations of the mixture of S distributions."""
+        mean, epistemic, aleatoric = moments(self.distribution(raws))
+        stds = {
+            "std": tf.sqrt(epistemic + aleatoric),
+            "epistemic_std": tf.sqrt(epistemic),
+            "aleatoric_std": tf.sqrt(aleatoric),
+        }
+        padded = {name: nan_where_padded(std, mask) for name, std in stds.items()}
+        return {"mean": mean, **padded}
+
+    def interval(self, raws, level):
+        """Central interval of the mixture, [B, ..., C] each, from its quantiles."""
+        return central_interval(self.distribution(raws), level, self.is_discrete)
+
+    def label_advice(self, raw_shape):
+        kind = "whole number from 0 on" if self.is_discrete else "finite number"
+        return f"give a {kind} for each output."
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            **self._initial,
+            "trainable": self._is_learned,
+            "heteroscedastic": self.heteroscedastic,
+        }
+
+
+class LocationScale(Distributional):
+    """Base of distributions of real numbers around the raw output, in any unit."""
+
+    has_unit = True
+    varying = "scale"
+
+    #: Standard deviation where the number that `varying` names is 1.
+    stddev_of_unit = 1.0
+
+    @property
+    def stddev(self) -> float:
+        """Initial standard deviation of the noise, in the units of y."""
+        return self._initial[self.varying] * self.stddev_of_unit
+
+    def set_stddev(self, stddev: float) -> None:
+        """Sets the noise, for example to the spread of the data before training.
+
+        Args:
+            stddev: Standard deviation in the units of y; with `heteroscedastic` what
+                the network's own numbers are multiplied by.
+
+        Raises:
+            ValueError: If it is no positive number.
+        """
+        stddev = POSITIVE.check("stddev", stddev)
+        self.set_number(self.varying, stddev / self.stddev_of_unit)

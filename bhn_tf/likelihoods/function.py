@@ -1,0 +1,115 @@
+"""The likelihood that a user's function makes of raw outputs."""
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.distributional import Distributional
+from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
+
+tfd = tfp.distributions
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Distribution(Distributional):
+    """Whatever a function makes of the raw outputs: any distribution of TFP.
+
+    Its batch shape begins with the axes of the raw outputs, rows first; its batch and
+    event shape together are those of the labels. Standard deviations need its mean and
+    variance, intervals its CDF as well.
+
+    Args:
+        function: `function(raw)` returns a `tfd.Distribution` for raw outputs
+            [B, ..., C] or, for several draws, [S, B, ..., C]: index the last axis as
+            `raw[..., :1]`. A model is saved with it where the function is registered,
+            `@keras.saving.register_keras_serializable()`.
+        is_discrete: Whether labels are whole numbers (in their intervals, too).
+        reduction: "sum" or "mean" over the axes of an example.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.Distribution(
+        lambda raw: tfd.Gumbel(raw[..., :1], tf.nn.softplus(raw[..., 1:]))
+    )
+    likelihood.element_shape((None, 2))  # (None, 1)
+    ```
+    """
+
+    def __init__(
+        self, function, is_discrete: bool = False, reduction: str = "sum", **kwargs
+    ):
+        if not callable(function):
+            raise ValueError(
+                "Expected a function of raw outputs that returns a distribution of "
+                f"TFP, got {function!r}."
+            )
+        super().__init__({}, reduction=reduction, **kwargs)
+        self.function = function
+        self.is_discrete = is_discrete
+        self._shapes = {}
+
+    def distribution(self, raw):
+        distribution = self.function(at_least_float32(raw))
+        if not isinstance(distribution, tfd.Distribution):
+            raise ValueError(
+                f"The function {self.function!r} returned {distribution!r}: expected a "
+                "distribution of `tensorflow_probability.distributions`."
+            )
+        return distribution
+
+    def _batch_and_event_shape(self, raw_shape):
+        """The shapes that the function makes of a raw shape, found by tracing it."""
+        key = tuple(raw_shape)
+        if key not in self._shapes:
+            found = []
+
+            def trace(raw):
+                distribution = self.distribution(raw)
+                found.extend([distribution.batch_shape, distribution.event_shape])
+                return raw
+
+            spec = tf.TensorSpec(key, tf.float32)
+            tf.function(trace, autograph=False).get_concrete_function(spec)
+            self._shapes[key] = tuple(tuple(shape) for shape in found)
+        return self._shapes[key]
+
+    def element_shape(self, raw_shape):
+        return self._batch_and_event_shape(raw_shape)[0]
+
+    def coded_labels(self, y, raw_shape):
+        batch, event = self._batch_and_event_shape(raw_shape)
+        return match_targets(y, batch + event)
+
+    def valid_elements(self, y, raw_shape):
+        valid = tf.math.is_finite(tf.cast(y, tf.float32))
+        if self.is_discrete:
+            valid = valid & (tf.cast(y, tf.float32) == tf.floor(tf.cast(y, tf.float32)))
+        _, event = self._batch_and_event_shape(raw_shape)
+        return tf.reduce_all(valid, axis=list(range(-len(event), 0)))
+
+    def neutral_label(self, raw):
+        return tf.stop_gradient(self.distribution(raw).sample(seed=(0, 0)))
+
+    def interval(self, raws, level):
+        try:
+            return super().interval(raws, level)
+        except NotImplementedError as error:
+            raise ValueError(
+                "`predict_interval` needs a distribution with mean, variance and CDF, "
+                f"and this one lacks one of them: {error}."
+            ) from error
+
+    def label_advice(self, raw_shape):
+        kind = "whole" if self.is_discrete else "finite"
+        return f"give a {kind} number for each output."
+
+    def get_config(self):
+        config = super().get_config()
+        del config["heteroscedastic"]
+        function = keras.saving.serialize_keras_object(self.function)
+        return {**config, "function": function, "is_discrete": self.is_discrete}
+
+    @classmethod
+    def from_config(cls, config):
+        function = keras.saving.deserialize_keras_object(config["function"])
+        return cls(**{**config, "function": function})

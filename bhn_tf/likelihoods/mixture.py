@@ -1,0 +1,110 @@
+"""Noise with several peaks, or with a narrow and a wide part."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.distributional import LEAST_SPREAD, LocationScale
+from bhn_tf.likelihoods.ranges import POSITIVE
+
+tfd = tfp.distributions
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Mixture(LocationScale):
+    """A mixture of K Gaussians around the outputs.
+
+    As it is made, one output a target is where the noise is laid: K Gaussians of equal
+    shares and standard deviations `stddev`, their means spread evenly from `-stddev`
+    to `stddev` around it. With `trainable` shares, means and standard deviations are
+    learned, the same noise for all rows. With `heteroscedastic` the network gives all
+    of them, a mixture density network: 3 K outputs a target.
+
+    Args:
+        num_components: Number K of Gaussians.
+        stddev: Standard deviation of each, in the units of y; the initial one where
+            it is trained.
+        trainable: Whether the noise is learned, one for all rows.
+        heteroscedastic: Whether the network gives each row its own: raw outputs
+            [B, ..., 3 K C] then hold, in blocks of C outputs, K logits of the shares,
+            K means and K numbers whose softplus, times `stddev`, is the standard
+            deviation. The means are added to the spread ones, so that components do
+            not start alike.
+        reduction: "sum" or "mean" over the outputs.
+
+    Labels are [B, ..., C], or [B] for a single output.
+
+    Example:
+    ```python
+    likelihood = bhn_tf.likelihoods.Mixture(num_components=2, heteroscedastic=True)
+    likelihood.mean([[0.0, 0.0, 4.0, 4.0, 0.0, 0.0]])  # [[4.]]
+    ```
+    """
+
+    varying = "stddev"
+
+    def __init__(
+        self,
+        num_components: int = 2,
+        stddev: float = 1.0,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        if not (isinstance(num_components, int) and num_components >= 1):
+            raise ValueError(
+                "Expected `num_components` to be a whole number of Gaussians, 1 or "
+                f"more, got {num_components!r}."
+            )
+        numbers = {"stddev": (stddev, POSITIVE)}
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+        self.num_components = num_components
+        spread = np.linspace(-1, 1, num_components) if num_components > 1 else [0.0]
+        # Means and standard deviations are in units of `stddev`, which may be set.
+        for name, values in {
+            "logits": [0.0] * num_components,
+            "offsets": spread,
+            "log_ratios": [0.0] * num_components,
+        }.items():
+            self._add_state(name, values, trainable)
+
+    @property
+    def outputs_per_target(self):
+        return 3 * self.num_components if self.heteroscedastic else 1
+
+    def distribution(self, raw):
+        parts = self.parts(raw)
+        dtype = parts[0].dtype
+        stddev = self.number("stddev", dtype)
+        logits, offsets, log_ratios = (
+            tf.cast(weight, dtype)
+            for weight in (self.logits, self.offsets, self.log_ratios)
+        )
+        if self.heteroscedastic:
+            given = tf.stack(parts, axis=-1)
+            more_logits, means, spreads = tf.split(given, 3, axis=-1)
+            logits = logits + more_logits
+            ratios = tf.nn.softplus(spreads) + LEAST_SPREAD
+        else:
+            means, ratios = parts[0][..., None], tf.exp(log_ratios)
+        means = means + stddev * offsets
+        return tfd.MixtureSameFamily(
+            tfd.Categorical(logits=logits + tf.zeros_like(means)),
+            tfd.Normal(means, stddev * ratios),
+        )
+
+    def coded_labels(self, y, raw_shape):
+        try:
+            return super().coded_labels(y, raw_shape)
+        except ValueError as error:
+            if self.heteroscedastic or raw_shape[-1] % (3 * self.num_components):
+                raise
+            raise ValueError(
+                f"{error} Where the network gives the whole mixture, three outputs "
+                "for each component, say `Mixture(..., heteroscedastic=True)`."
+            ) from None
+
+    def get_config(self):
+        return {**super().get_config(), "num_components": self.num_components}

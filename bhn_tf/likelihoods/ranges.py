@@ -1,0 +1,50 @@
+"""Numbers of a likelihood that may be learned, and the weights that stand for them."""
+
+import dataclasses
+import math
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """An open interval of numbers, mapped to the real line for an optimizer.
+
+    Args:
+        low: Lower end.
+        high: Upper end; infinite for a logarithm, else a logit is learned.
+        words: What a number of this range is, for the error.
+    """
+
+    low: float
+    high: float
+    words: str
+
+    def check(self, name: str, value) -> float:
+        """Returns `value` as a float.
+
+        Raises:
+            ValueError: If it is no number of the range.
+        """
+        if not (self.low < value < self.high and math.isfinite(value)):
+            raise ValueError(f"Expected `{name}` to be {self.words}, got {value!r}.")
+        return float(value)
+
+    def weight_name(self, name: str) -> str:
+        return f"log_{name}" if math.isinf(self.high) else f"logit_{name}"
+
+    def to_weight(self, value: float) -> float:
+        if math.isinf(self.high):
+            return math.log(value - self.low)
+        return math.log((value - self.low) / (self.high - value))
+
+    def from_weight(self, weight) -> tf.Tensor:
+        if math.isinf(self.high):
+            # 0 + x would be x; kept apart so that no operation is spent on it.
+            return tf.exp(weight) + self.low if self.low else tf.exp(weight)
+        return self.low + (self.high - self.low) * tf.sigmoid(weight)
+
+
+POSITIVE = Range(0.0, math.inf, "a positive number")
+ABOVE_TWO = Range(2.0, math.inf, "a number above 2, so that the variance is finite")
+SHARE = Range(0.0, 1.0, "a share between 0 and 1, both excluded")

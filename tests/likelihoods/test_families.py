@@ -1,0 +1,305 @@
+"""Densities, moments and intervals of every likelihood that is a distribution."""
+
+import doctest
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from bhn_tf import likelihoods
+from bhn_tf.likelihoods import quantiles
+from tests.likelihoods.families import (
+    CENSORED,
+    EVENTS,
+    FAMILIES,
+    log_prob_of_waiting,
+    raw_outputs,
+)
+
+ALL = FAMILIES | CENSORED
+each_family = pytest.mark.parametrize("name", ALL)
+
+
+def labels_of(name):
+    labels = ALL[name].labels
+    return np.stack([labels, EVENTS], axis=-1) if name in CENSORED else labels
+
+
+def expected_log_prob(name, parts):
+    family = ALL[name]
+    if name in CENSORED:
+        return log_prob_of_waiting(family, family.labels, EVENTS, *parts)
+    return family.log_prob(family.labels, *parts)
+
+
+@each_family
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_log_prob_is_the_full_density(name, dtype):
+    family = ALL[name]
+    parts, raw = raw_outputs(family)
+    result = family.make().element_log_prob(labels_of(name), tf.cast(raw, dtype))
+    assert result.dtype == dtype
+    # Numbers such as the noise are weights of float32.
+    np.testing.assert_allclose(
+        result, expected_log_prob(name, parts), rtol=3e-5, atol=3e-6
+    )
+
+
+@each_family
+def test_half_precision_is_computed_in_float32(name):
+    family = ALL[name]
+    raw = tf.cast(raw_outputs(family)[1], tf.bfloat16)
+    likelihood, y = family.make(), labels_of(name)
+    result = likelihood.log_prob(y, raw)
+    assert result.dtype == tf.float32
+    np.testing.assert_array_equal(
+        result, likelihood.log_prob(y, tf.cast(raw, "float32"))
+    )
+
+
+@each_family
+def test_moments_follow_the_law_of_total_variance(name):
+    family = ALL[name]
+    parts, raws = raw_outputs(family, leading=(5, 4, 2))
+    distribution = family.reference(*parts)
+    mean, variance = distribution.mean(), distribution.var()
+    likelihood = family.make()
+    np.testing.assert_allclose(likelihood.mean(raws[0]), mean[0], rtol=1e-5, atol=1e-6)
+    expected = {
+        "mean": mean.mean(axis=0),
+        "std": np.sqrt(variance.mean(axis=0) + mean.var(axis=0)),
+        "epistemic_std": mean.std(axis=0),
+        "aleatoric_std": np.sqrt(variance.mean(axis=0)),
+    }
+    summary = likelihood.summarize(raws)
+    assert list(summary) == list(expected)
+    for key, value in expected.items():
+        np.testing.assert_allclose(
+            summary[key], value, rtol=1e-4, atol=1e-6, err_msg=key
+        )
+
+
+@each_family
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_interval_holds_the_quantiles_of_the_mixture(name, level):
+    family = ALL[name]
+    parts, raws = raw_outputs(family, leading=(5, 3, 1))
+    likelihood = family.make()
+    low, high = (
+        np.asarray(bound, "float64") for bound in likelihood.interval(raws, level)
+    )
+    assert low.shape == high.shape == (3, 1)
+    distribution, tail = family.reference(*parts), (1 - level) / 2
+
+    def below(bound):
+        return distribution.cdf(np.broadcast_to(bound, (5, 3, 1))).mean(axis=0)
+
+    if likelihood.is_discrete:
+        for bound, share in ((low, tail), (high, 1 - tail)):
+            np.testing.assert_array_equal(bound, np.round(bound))
+            assert (below(bound) >= share - 1e-6).all()
+            assert (below(bound - 1) < share + 1e-6).all()
+    else:
+        np.testing.assert_allclose(below(low), tail, atol=1e-5)
+        np.testing.assert_allclose(below(high), 1 - tail, atol=1e-5)
+
+
+@each_family
+def test_a_graph_of_any_number_of_rows_answers_the_same(name):
+    family = ALL[name]
+    _, raws = raw_outputs(family, leading=(5, 3, 1))
+    likelihood = family.make()
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, family.num_raw])])
+    def answers(raws):
+        return likelihood.summarize(raws), likelihood.interval(raws, 0.9)
+
+    summary, bounds = answers(raws)
+    for key, value in likelihood.summarize(raws).items():
+        np.testing.assert_allclose(summary[key], value, rtol=1e-5, atol=1e-6)
+    for bound, value in zip(bounds, likelihood.interval(raws, 0.9), strict=True):
+        assert bound.shape == (3, 1)
+        np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["laplace", "poisson"])
+def test_intervals_can_be_compiled(name):
+    _, raws = raw_outputs(ALL[name], leading=(5, 3, 1))
+    likelihood = ALL[name].make()
+    compiled = tf.function(likelihood.interval, jit_compile=True)
+    for bound, value in zip(
+        compiled(raws, 0.9), likelihood.interval(raws, 0.9), strict=True
+    ):
+        np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+def test_intervals_of_large_counts_are_found(name):
+    raws = np.log([[[3.0], [3e3]]]).astype("float32")
+    distribution = ALL[name].reference(raws[0].astype("float64"))
+    for bound, share in zip(
+        ALL[name].make().interval(raws, 0.9), (0.05, 0.95), strict=True
+    ):
+        # One count less does not do, but for the CDF of float32.
+        assert (distribution.cdf(bound) >= share - 1e-4).all()
+        assert (distribution.cdf(bound.numpy() - 1) < share + 1e-4).all()
+
+
+def test_an_interval_of_a_skewed_mixture_keeps_its_relative_precision():
+    raws = np.array([[[0.0]], [[0.5]]], "float32")
+    low, _ = likelihoods.LogNormal(stddev=4.0).interval(raws, 0.9)
+    parts = stats.lognorm(4.0, scale=np.exp(raws))
+    np.testing.assert_allclose(parts.cdf(low).mean(), 0.05, rtol=1e-3)
+
+
+@each_family
+@pytest.mark.parametrize("size", [-1e4, 1e4])
+def test_log_prob_and_gradient_are_finite_for_extreme_outputs(name, size):
+    if name == "distribution":
+        pytest.skip("what a function returns is the user's")
+    family = ALL[name]
+    likelihood = family.make()
+    raw = tf.fill([3, 4, 2 * family.num_raw], size)
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        log_prob = likelihood.log_prob(labels_of(name), raw)
+    assert np.isfinite(log_prob).all()
+    assert np.isfinite(tape.gradient(log_prob, raw)).all()
+
+
+@pytest.mark.parametrize("name", ["poisson", "log_normal", "beta", "weibull"])
+def test_outputs_out_of_bounds_find_their_way_back(name):
+    raw = tf.fill([3, 4, 2], 1e3)
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        log_prob = ALL[name].make().log_prob(labels_of(name), raw)
+    assert (tape.gradient(log_prob, raw).numpy() < 0).any()
+
+
+@each_family
+def test_config_survives_json(name):
+    family = ALL[name]
+    trained = {} if family.num_raw > 1 or name == "poisson" else {"trainable": True}
+    likelihood = family.make(reduction="mean", **trained)
+    serialized = keras.saving.serialize_keras_object(likelihood)
+    clone = keras.saving.deserialize_keras_object(json.loads(json.dumps(serialized)))
+    assert clone.get_config() == likelihood.get_config()
+    assert len(clone.trainable_variables) == len(likelihood.trainable_variables)
+    assert bool(trained) == bool(likelihood.trainable_variables)
+    raw, y = raw_outputs(family)[1], labels_of(name)
+    np.testing.assert_array_equal(clone.log_prob(y, raw), likelihood.log_prob(y, raw))
+
+
+# -- numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (likelihoods.StudentT, {"df": 2.0}),
+        (likelihoods.StudentT, {"scale": 0.0}),
+        (likelihoods.Laplace, {"scale": float("nan")}),
+        (likelihoods.LogNormal, {"stddev": -1.0}),
+        (likelihoods.NegativeBinomial, {"dispersion": 0.0}),
+        (likelihoods.ZeroInflatedPoisson, {"zero_share": 1.0}),
+        (likelihoods.Beta, {"concentration": float("inf")}),
+        (likelihoods.Mixture, {"num_components": 0}),
+        (likelihoods.Mixture, {"stddev": 0.0}),
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_name(make, wrong):
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` to be a"):
+        make(**wrong)
+
+
+@pytest.mark.parametrize(
+    "make", [likelihoods.Laplace, likelihoods.NegativeBinomial, likelihoods.Mixture]
+)
+def test_noise_is_either_learned_or_given_by_the_network(make):
+    with pytest.raises(ValueError, match="choose one of them"):
+        make(trainable=True, heteroscedastic=True)
+
+
+def test_degrees_of_freedom_are_learned_beside_a_scale_of_the_network():
+    likelihood = likelihoods.StudentT(trainable=True, heteroscedastic=True)
+    assert likelihood.trainable_variables == [likelihood.log_df]
+
+
+def test_a_poisson_has_nothing_to_vary():
+    with pytest.raises(ValueError, match="leave `heteroscedastic` out"):
+        likelihoods.Poisson(heteroscedastic=True)
+
+
+@pytest.mark.parametrize(
+    "make", [likelihoods.Laplace, likelihoods.StudentT, likelihoods.Gaussian]
+)
+def test_noise_of_any_family_is_set_as_a_standard_deviation(make):
+    likelihood = make()
+    likelihood.set_stddev(7.0)
+    std = likelihood.summarize(np.zeros((1, 1, 1), "float32"))["std"]
+    np.testing.assert_allclose(std, [[7.0]], rtol=1e-5)
+    np.testing.assert_allclose(
+        make().summarize(np.zeros((1, 1, 1), "float32"))["std"],
+        [[make().stddev]],
+        rtol=1e-5,
+    )
+
+
+def test_numbers_are_learned_by_maximum_likelihood():
+    y = stats.nbinom.rvs(1 / 0.7, 1 / (1 + 0.7 * 5), size=(2000, 1), random_state=0)
+    likelihood = likelihoods.NegativeBinomial(trainable=True)
+    raw = np.full(y.shape, np.log(y.mean()), "float32")
+    optimizer = keras.optimizers.Adam(0.05)
+    for _ in range(150):
+        with tf.GradientTape() as tape:
+            loss = -tf.reduce_mean(likelihood.log_prob(y, raw))
+        gradients = tape.gradient(loss, likelihood.trainable_variables)
+        optimizer.apply(gradients, likelihood.trainable_variables)
+    # At the maximum the slope is 0, and the dispersion near the one of the sample.
+    assert abs(float(gradients[0])) < 1e-3
+    np.testing.assert_allclose(
+        likelihood.number("dispersion", "float32"), 0.7, rtol=0.1
+    )
+
+
+# -- labels ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("poisson", [-1.0]),
+        ("poisson", [0.5]),
+        ("negative_binomial", [np.inf]),
+        ("log_normal", [0.0]),
+        ("beta", [1.0]),
+        ("laplace", [np.nan]),
+        ("weibull", [[0.0, 1.0]]),
+        ("weibull", [[1.0, 0.5]]),
+        ("censored_log_normal", [[np.nan, 1.0]]),
+    ],
+)
+def test_impossible_labels_are_refused(name, bad):
+    with pytest.raises(ValueError, match="do not fit: give "):
+        ALL[name].make().check_labels(np.array(bad), (None, 1))
+
+
+def test_waiting_times_need_their_event():
+    with pytest.raises(ValueError, match=r"\[time, event\]"):
+        likelihoods.CensoredWeibull().check_labels(np.ones((3, 1)), (None, 1))
+    both = np.array([[1.0, 1.0], [2.0, 0.0]])
+    likelihoods.CensoredWeibull().check_labels(both, (None, 1))
+    likelihoods.CensoredWeibull().check_labels(both[:, None], (None, 1))
+
+
+def test_a_whole_mixture_from_the_network_has_to_be_asked_for():
+    likelihood = likelihoods.Mixture(2)
+    with pytest.raises(ValueError, match=r"say `Mixture\(..., heteroscedastic=True"):
+        likelihood.check_labels(np.ones((3, 1)), (None, 6))
+
+
+def test_examples_of_quantiles():
+    assert doctest.testmod(quantiles).failed == 0

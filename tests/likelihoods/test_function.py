@@ -1,0 +1,75 @@
+"""Any distribution of TFP, made by a function of the raw outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+from scipy import stats
+
+from bhn_tf.likelihoods import Distribution
+
+tfd = tfp.distributions
+RAW = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
+
+
+def test_several_numbers_of_one_event_are_judged_together():
+    """Two correlated targets: the elements are rows, labels have the event's shape."""
+    factor = np.array([[1.0, 0.0], [0.8, 0.6]], "float32")
+    likelihood = Distribution(lambda raw: tfd.MultivariateNormalTriL(raw, factor))
+    assert likelihood.element_shape((None, 2)) == (None,)
+    y = RAW[::-1].copy()
+    likelihood.check_labels(y, (None, 2))
+    expected = [
+        stats.multivariate_normal(row, factor @ factor.T).logpdf(label)
+        for row, label in zip(RAW, y, strict=True)
+    ]
+    np.testing.assert_allclose(likelihood.log_prob(y, RAW), expected, rtol=1e-5)
+    summary = likelihood.summarize(np.stack([RAW, RAW + 1]))
+    np.testing.assert_allclose(summary["mean"], RAW + 0.5, rtol=1e-5)
+    np.testing.assert_allclose(summary["std"], np.sqrt(1.25), rtol=1e-5)
+    # Of weight 0, in labels that a normal cannot have.
+    y[2] = np.nan
+    weighted = likelihood.log_prob(y, RAW, weight=[1, 1, 0, 1, 1])
+    np.testing.assert_allclose(np.delete(weighted, 2), np.delete(expected, 2), 1e-5)
+    with pytest.raises(ValueError, match="mean, variance and CDF"):
+        likelihood.interval(RAW[None], 0.9)
+
+
+def test_an_axis_of_outputs_may_be_used_up():
+    """Three outputs make one number a row, and the labels have no axis of outputs."""
+
+    def lognormal(raw):
+        return tfd.LogNormal(raw[..., 0] + raw[..., 1], 1.0 + raw[..., 2] ** 2)
+
+    raw = np.random.default_rng(1).normal(size=(5, 3)).astype("float32")
+    likelihood, y = Distribution(lognormal), np.arange(1.0, 6.0)
+    expected = stats.lognorm(
+        1 + raw[:, 2] ** 2, scale=np.exp(raw[:, 0] + raw[:, 1])
+    ).logpdf(y)
+    np.testing.assert_allclose(likelihood.log_prob(y, raw), expected, rtol=1e-4)
+    # 0 has no density, and its gradient is NaN: weight 0 keeps it out.
+    y[0] = 0.0
+    raw = tf.constant(raw)
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        log_prob = likelihood.log_prob(y, raw, weight=[0, 1, 1, 1, 1])
+    assert np.isfinite(tape.gradient(log_prob, raw)).all()
+
+
+def test_counts_have_whole_numbers_for_bounds():
+    likelihood = Distribution(lambda raw: tfd.Geometric(logits=raw), is_discrete=True)
+    raws = np.full((3, 2, 1), -1.0, "float32")
+    low, high = likelihood.interval(raws, 0.9)
+    # scipy counts trials, TFP failures.
+    geometric = stats.geom(1 / (1 + np.e), loc=-1)
+    np.testing.assert_array_equal(low, np.full((2, 1), geometric.ppf(0.05)))
+    np.testing.assert_array_equal(high, np.full((2, 1), geometric.ppf(0.95)))
+    with pytest.raises(ValueError, match="give a whole number"):
+        likelihood.check_labels([0.5], (None, 1))
+
+
+def test_what_is_no_function_or_no_distribution_is_refused():
+    with pytest.raises(ValueError, match="Expected a function of raw outputs"):
+        Distribution(tfd.Normal(0.0, 1.0))
+    with pytest.raises(ValueError, match="expected a distribution of"):
+        Distribution(lambda raw: raw).mean(RAW)
