@@ -115,6 +115,12 @@ class Gaussian(Likelihood, keras.layers.Layer):
             match_targets(y, mean.shape, mean.dtype)
         )
 
+    def log_tails(self, y, raw):
+        mean, stddev = self._mean_and_stddev(raw)
+        component = tfd.Normal(mean, stddev)
+        y = tf.cast(y, mean.dtype)
+        return component.log_cdf(y), component.log_survival_function(y)
+
     def mean(self, raw):
         return self._mean_and_stddev(raw)[0]
 
