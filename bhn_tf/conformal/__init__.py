@@ -6,6 +6,7 @@ Conformity scores are in `interval_scores.py` and `set_scores.py`, thresholds in
 
 from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.calibration import calibrate
+from bhn_tf.conformal.drift import ConformalMartingale, DriftMonitor
 from bhn_tf.conformal.interval_scores import (
     Absolute,
     IntervalScore,
@@ -21,6 +22,8 @@ __all__ = [
     "RAPS",
     "Absolute",
     "Calibrated",
+    "ConformalMartingale",
+    "DriftMonitor",
     "IntervalScore",
     "Normalized",
     "Quantile",

@@ -89,7 +89,8 @@ def calibrate(
     draws = model.posterior.draw(num_samples, seed).values
     scores, answers = _score(model, score, seed, x, y, draws, classifies, batch_size)
     mean = answers.pop("mean")
-    unknown = np.isnan(scores).reshape(len(scores), -1).any(axis=1)
+    both = np.concatenate([scores, mean], axis=1)
+    unknown = np.isnan(both).reshape(len(both), -1).any(axis=1)
     if unknown.any():
         raise ValueError(
             f"The model predicts NaN for {unknown.sum()} of {len(unknown)} calibration "

@@ -25,7 +25,7 @@ class SetScore:
             uniform: A random number between 0 and 1 a row, [B].
 
         Returns:
-            [B, C]; NaN where the probabilities are.
+            [B, C].
         """
         raise NotImplementedError
 
@@ -86,8 +86,11 @@ class RAPS(SetScore):
         order = tf.argsort(p, axis=-1, direction="DESCENDING", stable=True)
         place = tf.argsort(order, axis=-1, stable=True)
         ranked = tf.cumsum(tf.gather(p, order, batch_dims=1), axis=-1)
+        # All classes are 1 together, which rounding must not tell apart.
+        is_last = place == p.shape[-1] - 1
+        total = tf.gather(tf.minimum(ranked, 1.0), place, batch_dims=1)
         price = self.lam * tf.cast(tf.maximum(place + 1 - self.k, 0), p.dtype)
-        scores = tf.gather(ranked, place, batch_dims=1) + price
+        scores = tf.where(is_last, tf.ones_like(p), total) + price
         if not self.randomized:
             return scores
         return scores - tf.cast(uniform, p.dtype)[:, tf.newaxis] * p
@@ -145,9 +148,9 @@ def set_of(scores, threshold, probabilities, allow_empty: bool = False) -> tf.Te
     """Returns which classes are in the set of each row.
 
     Args:
-        scores: [B, C]. Rows of NaN, of which nothing is known, hold every class.
+        scores: [B, C].
         threshold: What broadcasts to [B, C].
-        probabilities: [B, C].
+        probabilities: [B, C]. Of a row of NaN nothing is known: it gets every class.
         allow_empty: Whether a set may hold no class. Otherwise it then holds the
             likeliest, which takes nothing from the guarantee.
 
@@ -170,4 +173,6 @@ def set_of(scores, threshold, probabilities, allow_empty: bool = False) -> tf.Te
         )
         is_empty = ~tf.reduce_any(included, axis=-1, keepdims=True)
         included |= is_empty & top
-    return included | tf.reduce_any(tf.math.is_nan(scores), axis=-1, keepdims=True)
+    return included | tf.reduce_any(
+        tf.math.is_nan(probabilities), axis=-1, keepdims=True
+    )
