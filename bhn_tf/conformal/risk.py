@@ -6,6 +6,8 @@ shares are tried in an order that does not depend on the errors until one cannot
 rejected.
 """
 
+import math
+
 import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike
@@ -42,8 +44,8 @@ def controlled_threshold(
     answered better. `metrics.reject_threshold` takes the rate as it was measured on
     the given rows instead, which is above the wanted one about every second time.
 
-    Shares are tried from n, n / 2, n / 4, ... rows upwards, each of these K ways until
-    the bound with confidence 1 − (1 − confidence) / K first fails.
+    Shares are tried from the smallest that could pass upwards, until the
+    Clopper-Pearson bound first is above the allowed rate.
 
     Args:
         scores: [n], higher is stranger and rejected earlier; NaN is always rejected.
@@ -82,7 +84,9 @@ def controlled_threshold(
     ranked, wrong = scores[known][order], np.cumsum(errors[known][order])
     # A threshold answers all rows of its score.
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], ranked.size > 0))
-    best = _last_rejected(ends + 1, wrong[ends], max_error_rate, 1 - confidence)
+    best = None
+    if ends.size:
+        best = _last_rejected(ends + 1, wrong[ends], max_error_rate, 1 - confidence)
     if best is None:
         return RejectThreshold(float("nan"), 0.0, float("nan"))
     answered = ends[best] + 1
@@ -94,25 +98,11 @@ def controlled_threshold(
 
 
 def _last_rejected(num_rows, num_errors, rate, error):
-    """The largest of growing shares that one of the tests allows; `None` for none.
-
-    Where each test starts depends on numbers alone, never on errors.
-    """
-    if not num_rows.size:
-        return None
-    starts = []
-    size = int(num_rows[-1])
-    # Fewer rows than this could not pass with no error at all.
-    while size >= np.log(error) / np.log1p(-rate):
-        starts.append(int(np.searchsorted(num_rows, size)))
-        size //= 2
-    best = None
-    for start in starts:
-        bounds = upper_error_rate(
-            num_errors[start:], num_rows[start:], 1 - error / len(starts)
-        )
-        fails = np.append(bounds > rate, True)
-        passed = int(np.argmax(fails))
-        if passed and (best is None or start + passed - 1 > best):
-            best = start + passed - 1
-    return best
+    """The last of growing shares before the first that is not allowed; or `None`."""
+    # Fewer rows than this could not be allowed with no error at all. Twice as many may
+    # hold one. Known before the errors are, or the test would not be one.
+    fewest = math.ceil(math.log(error) / math.log1p(-rate))
+    start = int(np.searchsorted(num_rows, min(2 * fewest, num_rows[-1])))
+    bounds = upper_error_rate(num_errors[start:], num_rows[start:], 1 - error)
+    allowed = int(np.argmax(np.append(bounds > rate, True)))
+    return start + allowed - 1 if allowed else None

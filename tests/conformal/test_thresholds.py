@@ -23,14 +23,19 @@ def test_the_rank_is_exact_for_any_number_of_rows(level):
     assert ranks.parts_of(np.float32(level)) == parts
 
 
+def mapies_quantile(scores, level):
+    """As MAPIE has it; for some n it is one rank higher than need be."""
+    n = len(scores)
+    return np.quantile(scores, (n + 1) * level / n, method="higher")
+
+
 @pytest.mark.parametrize("level", [0.8, 0.9])
 def test_the_threshold_is_numpys_quantile(level):
     scores = np.sort(np.random.default_rng(0).normal(size=43))
     found = ranks.thresholds(scores, [43], level)
     share = math.ceil(44 * level) / 43
     assert found == [np.quantile(scores, share, method="inverted_cdf")]
-    # As MAPIE takes it.
-    assert found == [np.quantile(scores, share, method="higher")]
+    assert found == [mapies_quantile(scores, level)]
 
 
 def test_too_few_rows_say_how_many_are_needed():
@@ -89,7 +94,7 @@ def test_ties_cover_more_and_never_less():
     assert (scores[:, n] <= thresholds).mean() > 0.8
 
 
-# -- sets -------------------------------------------------------------------------------
+# -- sets ------------------------------------------------------------------
 
 
 def probabilities(rows=400, classes=5, seed=0):
@@ -129,8 +134,7 @@ def test_thresholds_and_sets_are_mapies(score):
     else:
         all_scores = written_out(p, score.lam, score.k, np.zeros(len(p)))
     rows = np.arange(n)
-    share = math.ceil((n + 1) * level) / n
-    expected = np.quantile(all_scores[rows, y[:n]], share, method="higher")
+    expected = mapies_quantile(all_scores[rows, y[:n]], level)
 
     scores = score.of_classes(p)
     own = np.sort(scores.numpy()[rows, y[:n]])
@@ -143,7 +147,7 @@ def test_thresholds_and_sets_are_mapies(score):
 
 
 @pytest.mark.parametrize("score", [LAC(), APS(), APS(True), RAPS(0.1, 2, True)])
-def test_sets_cover_and_randomised_ones_exactly(score):
+def test_sets_cover_as_often_as_they_say(score):
     rng, n, rows, trials, level = np.random.default_rng(4), 49, 20, 300, 0.8
     p, y = probabilities((n + rows) * trials, seed=5)
     u = tf.constant(rng.uniform(size=len(p)))
@@ -152,10 +156,7 @@ def test_sets_cover_and_randomised_ones_exactly(score):
     limits = ranks.thresholds(np.sort(own[:, :n], axis=1).T, [n], level)[0]
     covered = own[:, n:] <= limits[:, None]
     rank = int(ranks.rank(n, ranks.parts_of(level)))
-    # APS without random numbers ties at 1, where rows hold every class.
-    is_exact = type(score) is LAC or score.randomized
-    is_inside = inside(covered.mean(axis=1), trials, n, rank, rows)
-    assert is_inside if is_exact else covered.mean() > level
+    assert inside(covered.mean(axis=1), trials, n, rank, rows)
 
 
 def test_an_empty_set_becomes_the_likeliest_class_unless_asked():
@@ -168,5 +169,5 @@ def test_an_empty_set_becomes_the_likeliest_class_unless_asked():
 @pytest.mark.parametrize("score", [LAC(), APS()])
 def test_a_row_of_nan_holds_every_class(score):
     p = tf.constant([[np.nan, np.nan], [0.9, 0.1]])
-    found = set_of(score.of_classes(p), 0.95, p).numpy()
+    found = set_of(score.of_classes(p), 0.5, p).numpy()
     assert found.tolist() == [[True, True], [True, False]]
