@@ -9,12 +9,11 @@ from bhn_tf.conformal.calibration import calibrate
 from bhn_tf.conformal.drift import ConformalMartingale, DriftMonitor
 from bhn_tf.conformal.interval_scores import (
     Absolute,
-    IntervalScore,
     Normalized,
     Quantile,
 )
 from bhn_tf.conformal.risk import controlled_threshold
-from bhn_tf.conformal.set_scores import APS, LAC, RAPS, SetScore
+from bhn_tf.conformal.set_scores import APS, LAC, RAPS
 
 __all__ = [
     "APS",
@@ -24,10 +23,8 @@ __all__ = [
     "Calibrated",
     "ConformalMartingale",
     "DriftMonitor",
-    "IntervalScore",
     "Normalized",
     "Quantile",
-    "SetScore",
     "calibrate",
     "controlled_threshold",
 ]

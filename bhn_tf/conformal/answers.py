@@ -14,7 +14,7 @@ class CalibratedAnswers:
 
     Args:
         model: A built `PredictiveModel`.
-        score: An `IntervalScore` or a `SetScore`.
+        score: An `IntervalConformity` or a `SetConformity`.
         seed: Seed of the numbers of randomised scores.
         temperature: What the averaged probabilities are recalibrated by, or `None`.
         allow_empty: Whether a set may hold no class.

@@ -38,6 +38,16 @@ class Calibrated(CalibrationState):
         """
         return self._ask("mean", x, batch_size, verbose, steps, callbacks)
 
+    def predict_samples(
+        self, x, batch_size=None, verbose="auto", steps=None, callbacks=None
+    ):
+        """Returns the mean of y under each frozen draw, [rows, S, C].
+
+        Args:
+            As `predict`.
+        """
+        return self._ask("samples", x, batch_size, verbose, steps, callbacks)
+
     def predict_uncertainty(
         self, x, batch_size=None, verbose="auto", steps=None, callbacks=None
     ) -> dict:

@@ -10,13 +10,20 @@ from bhn_tf.conformal.answers import CalibratedAnswers
 from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.interval_scores import (
     Absolute,
-    CustomIntervalScore,
-    IntervalScore,
+    CustomIntervalConformity,
+    IntervalConformity,
     Normalized,
     Quantile,
 )
-from bhn_tf.conformal.set_scores import APS, LAC, RAPS, CustomSetScore, SetScore
+from bhn_tf.conformal.set_scores import (
+    APS,
+    LAC,
+    RAPS,
+    CustomSetConformity,
+    SetConformity,
+)
 from bhn_tf.conformal.temperature import fit_temperature, tempered
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.likelihoods import Bernoulli, Categorical
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
@@ -77,6 +84,11 @@ def calibrate(
     """
     check_count("num_samples", num_samples, minimum=0)
     check_count("seed", seed, minimum=0)
+    if feed_of(x).num_rows is None or y is None:
+        raise ValueError(
+            "Give the calibration rows as arrays, `calibrate(model, x, y)`: every row "
+            "is scored once, and labels are looked at before."
+        )
     model.check_data(x, y)
     classifies = _predicts_classes(model)
     score = _resolved(score, classifies)
@@ -133,6 +145,11 @@ def _predicts_classes(model) -> bool:
             f"The model has the outputs {list(likelihood.output_names)}, and one is "
             "calibrated at a time: calibrate models with one of them each."
         )
+    if outputs.num_masked:
+        raise ValueError(
+            "The outputs have a mask of padding, which has no score. Calibrate a model "
+            "with one answer a row, or of a fixed length."
+        )
     shape = outputs.shapes
     if not isinstance(likelihood, Bernoulli | Categorical):
         return False
@@ -146,15 +163,21 @@ def _predicts_classes(model) -> bool:
 
 
 def _resolved(score, classifies):
-    known, kind = (_SETS, SetScore) if classifies else (_INTERVALS, IntervalScore)
+    known, kind = (
+        (_SETS, SetConformity) if classifies else (_INTERVALS, IntervalConformity)
+    )
     if score is None:
         return LAC() if classifies else Normalized()
     if isinstance(score, str) and score in known:
         return known[score]()
     if isinstance(score, kind):
         return score
-    if callable(score) and not isinstance(score, SetScore | IntervalScore):
-        return CustomSetScore(score) if classifies else CustomIntervalScore(score)
+    if callable(score) and not isinstance(score, SetConformity | IntervalConformity):
+        return (
+            CustomSetConformity(score)
+            if classifies
+            else CustomIntervalConformity(score)
+        )
     raise ValueError(
         f"The model predicts {'classes' if classifies else 'numbers'}: expected "
         f"`score` to be one of {sorted(known)}, an instance of `bhn_tf.conformal`'s "
@@ -167,7 +190,7 @@ def _targets(model, y, classifies) -> np.ndarray:
     coded = model.likelihood.coded_labels(y, (None, *model.raw_outputs.shapes[1:]))
     coded = keras.ops.convert_to_numpy(coded)
     if not classifies:
-        return coded.astype("float32")
+        return coded.astype(model.raw_outputs.dtype.name)
     num_classes = model.raw_outputs.shapes[-1]
     if coded.ndim == 2 and num_classes > 1:
         if not np.isin(coded, (0, 1)).all():

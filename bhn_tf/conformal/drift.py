@@ -125,7 +125,8 @@ class DriftMonitor:
         self._calibrated, self._score = calibrated, score
         self._martingale = ConformalMartingale(calibrated.doubts(score), seed)
         self._limit = -math.log(false_alarm_rate)
-        self.num_rows, self.alarm_at = 0, None
+        self.num_rows = 0
+        self.alarm_at: int | None = None
 
     @property
     def alarm(self) -> bool:

@@ -45,7 +45,7 @@ class Predictive:
         )
 
 
-class IntervalScore:
+class IntervalConformity:
     """A conformity score of real numbers."""
 
     def of_targets(self, predictive, y) -> tf.Tensor:
@@ -81,7 +81,7 @@ class IntervalScore:
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class Absolute(IntervalScore):
+class Absolute(IntervalConformity):
     """|y − mean|: intervals of one width for all rows.
 
     Example:
@@ -99,7 +99,7 @@ class Absolute(IntervalScore):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class Normalized(IntervalScore):
+class Normalized(IntervalConformity):
     """|y − mean| / std: intervals as wide as the model is unsure of a row.
 
     Example:
@@ -118,7 +118,7 @@ class Normalized(IntervalScore):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class Quantile(IntervalScore):
+class Quantile(IntervalConformity):
     """−log of the smaller tail of the predictive mixture: asymmetric intervals.
 
     The probability integral transform, in its logarithm: tails that are 0 in floating
@@ -143,7 +143,7 @@ class Quantile(IntervalScore):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class CustomIntervalScore(IntervalScore):
+class CustomIntervalConformity(IntervalConformity):
     """A score of your own.
 
     Args:

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 
-class SetScore:
+class SetConformity:
     """A conformity score of classes.
 
     Attributes:
@@ -38,7 +38,7 @@ class SetScore:
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class LAC(SetScore):
+class LAC(SetConformity):
     """1 − p of the class: the smallest sets on average.
 
     Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
@@ -54,7 +54,7 @@ class LAC(SetScore):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class RAPS(SetScore):
+class RAPS(SetConformity):
     """The probabilities of all classes at least as likely, with a price on many.
 
     Angelopoulos et al., "Uncertainty sets for image classifiers using conformal
@@ -122,7 +122,7 @@ class APS(RAPS):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class CustomSetScore(SetScore):
+class CustomSetConformity(SetConformity):
     """A score of your own.
 
     Args:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bhn_tf.conformal import ranks
 from bhn_tf.conformal.answers import CalibratedAnswers
-from bhn_tf.conformal.interval_scores import IntervalScore
+from bhn_tf.conformal.interval_scores import IntervalConformity
 from bhn_tf.models.answers import CompiledAnswers
 
 
@@ -15,7 +15,7 @@ class CalibrationState(keras.Model):
 
     Args:
         model: A trained `BayesianHypernet` or baseline. It is owned, not copied.
-        score: An `IntervalScore` or a `SetScore`.
+        score: An `IntervalConformity` or a `SetConformity`.
         arrays: What calibration has found: `draws` [S, ...], `scores` [n, ...] sorted
             within each group, `doubts` [n, names], `wrong` [n] and `temperature`.
         counts: Number of rows of each group.
@@ -51,8 +51,8 @@ class CalibrationState(keras.Model):
         self.counts, self.by = [int(count) for count in counts], by
         self.doubt_names, self.seed = list(doubt_names), seed
         self.recalibrates, self.allow_empty = recalibrates, allow_empty
-        self.ece_before, self.ece_after = ece or (None, None)
-        self._ece = ece
+        self.ece_before: float | None = ece[0] if ece else None
+        self.ece_after: float | None = ece[1] if ece else None
         self._found = {
             name: self.add_weight(
                 name=name,
@@ -135,7 +135,7 @@ class CalibrationState(keras.Model):
     @property
     def makes_intervals(self) -> bool:
         """Whether y is a number; otherwise it is a class."""
-        return isinstance(self.score, IntervalScore)
+        return isinstance(self.score, IntervalConformity)
 
     # -- of the wrapped model --------------------------------------------------------
 
@@ -179,7 +179,7 @@ class CalibrationState(keras.Model):
             "doubt_names": self.doubt_names,
             "seed": self.seed,
             "recalibrates": self.recalibrates,
-            "ece": self._ece,
+            "ece": [self.ece_before, self.ece_after] if self.recalibrates else None,
             "allow_empty": self.allow_empty,
         }
 

@@ -148,20 +148,10 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         0.2337
     """
     y, mean = np.asarray(y, "float64"), np.asarray(mean, "float64")
-    if mean.ndim == y.ndim + 1 and mean.shape[-1] == 1 and mean.shape[0] == y.size:
-        # [rows, 1] beside [rows] is one forecast a row.
-        y = y.reshape(mean.shape)
-    if mean.ndim == y.ndim:
-        y, mean = _aligned(y=y, mean=mean)
-        std = np.broadcast_to(
-            np.asarray(std, "float64").reshape(
-                mean.shape if np.size(std) == mean.size else np.shape(std)
-            ),
-            mean.shape,
-        )[:, np.newaxis]
-        mean = mean[:, np.newaxis]
-    else:
-        std = np.broadcast_to(np.asarray(std, "float64"), mean.shape)
+    std = np.broadcast_to(np.asarray(std, "float64"), mean.shape)
+    if mean.ndim <= y.ndim:
+        y, mean, std = _aligned(y=y, mean=mean, std=std)
+        mean, std = mean[:, np.newaxis], std[:, np.newaxis]
     if mean.shape[:1] + mean.shape[2:] != y.shape:
         raise ValueError(
             f"Targets of shape {y.shape} do not fit means of shape {mean.shape}: "

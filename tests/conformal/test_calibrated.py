@@ -248,6 +248,56 @@ def test_rejecting_uses_the_scores_of_the_calibration_rows(classifier):
     assert found.coverage > 0
 
 
+@keras.saving.register_keras_serializable("tests")
+def squared(y, answers):
+    return tf.square(y - answers["mean"])
+
+
+@keras.saving.register_keras_serializable("tests")
+def odds(probabilities):
+    return (1 - probabilities) / probabilities
+
+
+def test_a_function_is_a_score_and_is_saved(classifier, regressor, tmp_path):
+    own, known = (
+        calibrate(regressor, Y, score=squared),
+        calibrate(regressor, Y, score="absolute"),
+    )
+    own.save(tmp_path / "own.keras")
+    loaded = keras.saving.load_model(tmp_path / "own.keras")
+    expected = known.predict_interval(X, 0.8, verbose=0)
+    for calibrated in (own, loaded):
+        found = calibrated.predict_interval(X, 0.8, verbose=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    # Any function that grows with 1 - p orders classes as LAC does.
+    own, known = (
+        calibrate(classifier, CLASSES, score=odds),
+        calibrate(classifier, CLASSES),
+    )
+    np.testing.assert_array_equal(
+        own.predict_set(X, 0.8, verbose=0), known.predict_set(X, 0.8, verbose=0)
+    )
+
+
+def test_several_inputs_of_other_kinds_with_groups():
+    words, numbers = keras.Input((2,), dtype="int32"), keras.Input((4,))
+    embedded = keras.layers.Flatten()(keras.layers.Embedding(9, 2)(words))
+    joined = keras.layers.Concatenate()([embedded, numbers])
+    network = keras.Model([words, numbers], keras.layers.Dense(3)(joined))
+    x = [np.arange(2 * NUM_ROWS).reshape(-1, 2) % 9, X.astype("float64")]
+    calibrated = conformal.calibrate(
+        Deterministic(network), x, CLASSES, conformal.APS(randomized=True), by=COLOURS
+    )
+    sets = calibrated.predict_set(x, 0.8, verbose=0, by=COLOURS)
+    for colour in ("blue", "red"):
+        rows = COLOURS == colour
+        assert bhn_tf.metrics.coverage(CLASSES[rows], sets[rows]) >= 0.8
+    # A row's set depends neither on the batch nor on its neighbours.
+    part = [leaf[20:23] for leaf in x]
+    alone = calibrated.predict_set(part, 0.8, verbose=0, by=COLOURS[20:23])
+    np.testing.assert_array_equal(alone, sets[20:23])
+
+
 # -- what is refused --------------------------------------------------------------
 
 
@@ -260,6 +310,8 @@ def test_what_makes_no_sense_is_refused_with_advice(classifier, regressor):
         calibrate(regressor, Y, temperature=True)
     with pytest.raises(ValueError, match="by"):
         calibrate(regressor, Y, by="class")
+    with pytest.raises(ValueError, match="as arrays"):
+        conformal.calibrate(regressor, tf.data.Dataset.from_tensors((X, Y)), None)
     with pytest.raises(ValueError, match="60 rows"):
         calibrate(regressor, Y, by=COLOURS[:5])
     calibrated = calibrate(regressor, Y, by=COLOURS)

@@ -6,7 +6,7 @@ import scipy.stats
 import tensorflow as tf
 
 from bhn_tf.conformal import Absolute, Normalized, Quantile
-from bhn_tf.conformal.interval_scores import CustomIntervalScore, Predictive
+from bhn_tf.conformal.interval_scores import CustomIntervalConformity, Predictive
 from bhn_tf.conformal.roots import crossing
 from bhn_tf.likelihoods import Gaussian, Standardized
 
@@ -24,7 +24,7 @@ def relative(y, answers):
     return tf.abs(y - answers["mean"]) / (1.0 + tf.abs(answers["mean"]))
 
 
-SCORES = [Absolute(), Normalized(), Quantile(), CustomIntervalScore(relative)]
+SCORES = [Absolute(), Normalized(), Quantile(), CustomIntervalConformity(relative)]
 
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
