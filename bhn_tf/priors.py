@@ -106,7 +106,7 @@ def _serialize_value(value, where: str):
     # Of what TensorFlow knows, only eager tensors have their numbers at hand, and a
     # variable would neither be trained nor keep what is saved here.
     if isinstance(value, np.ndarray | np.generic | tf.Tensor):
-        array = np.asarray(value.numpy() if tf.is_tensor(value) else value)
+        array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
         if array.dtype.kind in "biuf":
             return array.tolist()
     raise ValueError(

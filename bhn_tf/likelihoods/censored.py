@@ -8,14 +8,14 @@ import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import Distributional, bounded
 from bhn_tf.likelihoods.likelihood import at_least_float32, require_rank
-from bhn_tf.likelihoods.positive import LogNormal
+from bhn_tf.likelihoods.positive import log_normal_interval
 from bhn_tf.likelihoods.quantiles import central_interval
 from bhn_tf.likelihoods.ranges import POSITIVE
 
 tfd = tfp.distributions
 
 
-class _Censored:
+class _Censored(Distributional):
     """Right-censored labels [B, ..., C, 2], or [B, 2] for a single output.
 
     The first number of a label is the time, the second 1 where the event was seen and
@@ -66,7 +66,7 @@ class _Censored:
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class CensoredLogNormal(_Censored, LogNormal):
+class CensoredLogNormal(_Censored):
     """Waiting times whose logarithm is Gaussian, right-censored where not seen.
 
     Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output: event 1
@@ -86,9 +86,32 @@ class CensoredLogNormal(_Censored, LogNormal):
     ```
     """
 
+    varying = "stddev"
+
+    def __init__(
+        self,
+        stddev: float = 1.0,
+        trainable: bool = False,
+        heteroscedastic: bool = False,
+        reduction: str = "sum",
+        **kwargs,
+    ):
+        numbers = {"stddev": (stddev, POSITIVE)}
+        super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
+
+    def _loc_and_stddev(self, raw):
+        parts = self.parts(raw)
+        return bounded(parts[0]), self.spread(parts)
+
+    def distribution(self, raw):
+        return tfd.LogNormal(*self._loc_and_stddev(raw))
+
+    def interval(self, raws, level):
+        return log_normal_interval(*self._loc_and_stddev(raws), level)
+
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class CensoredWeibull(_Censored, Distributional):
+class CensoredWeibull(_Censored):
     """Waiting times with a hazard that grows or falls, right-censored where not seen.
 
     Raw outputs [B, ..., C] are logarithms of the scale: by then 63 % had their event.

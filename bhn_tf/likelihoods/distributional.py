@@ -2,14 +2,12 @@
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from bhn_tf.likelihoods.elements import nan_where_padded
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
 from bhn_tf.likelihoods.quantiles import central_interval, moments
 from bhn_tf.likelihoods.ranges import POSITIVE
-
-tfd = tfp.distributions
 
 # Beyond e^30 there is no number of things and no unit; its square is within float32.
 LARGEST_LOG = 30.0
@@ -110,6 +108,11 @@ class Distributional(Likelihood, keras.layers.Layer):
         """Returns p(y|x, g), with the batch shape of the elements."""
         raise NotImplementedError
 
+    def log_tails(self, y, raw):
+        distribution = self.distribution(raw)
+        y = tf.cast(y, distribution.dtype)
+        return distribution.log_cdf(y), distribution.log_survival_function(y)
+
     # -- what a subclass makes it from ------------------------------------------------
 
     @property
@@ -137,7 +140,7 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     def spread(self, parts) -> tf.Tensor:
         """The positive number that `varying` names, for all rows or for each."""
-        number = self.number(self.varying, parts[0].dtype)
+        number = self.number(str(self.varying), parts[0].dtype)
         if not self.heteroscedastic:
             return number
         return number * (tf.nn.softplus(parts[1]) + LEAST_SPREAD)

@@ -203,6 +203,16 @@ class Likelihood:
             f"{type(self).__name__}. `predict_uncertainty` gives its scores."
         )
 
+    def log_tails(self, y, raw):
+        """Returns log P(Y ≤ y) and log P(Y > y) of each element; for regression only.
+
+        Logarithms, and one for each side, so that targets far away are still ordered.
+        """
+        raise ValueError(
+            f"The score 'quantile' is made of a cumulative distribution function, and "
+            f"{type(self).__name__} has none here. Use 'normalized' or 'absolute'."
+        )
+
     def resolved(self, activation, reason: str) -> "Likelihood":
         """Returns the likelihood for a network that ends with `activation`.
 

@@ -66,9 +66,19 @@ class LogNormal(_Positive):
         return tfd.LogNormal(*self._loc_and_stddev(raw))
 
     def interval(self, raws, level):
-        normal = tfd.Normal(*self._loc_and_stddev(raws))
-        low, high = central_interval(normal, level)
-        return tf.exp(low), tf.exp(high)
+        return log_normal_interval(*self._loc_and_stddev(raws), level)
+
+
+def log_normal_interval(loc, stddev, level) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the central interval of a mixture over draws of log-normal numbers.
+
+    Args:
+        loc: Means of the logarithm under each draw, [S, B, ..., C].
+        stddev: Its standard deviations.
+        level: Probability of the interval.
+    """
+    low, high = central_interval(tfd.Normal(loc, stddev), level)
+    return tf.exp(low), tf.exp(high)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -155,6 +155,11 @@ class Standardized(Likelihood, keras.layers.Layer):
         log_prob = self.likelihood.element_log_prob((y - loc) / scale, raw)
         return log_prob - tf.math.log(scale)
 
+    def log_tails(self, y, raw):
+        raw = at_least_float32(raw)
+        loc, scale = self._loc_and_scale(raw.dtype)
+        return self.likelihood.log_tails((tf.cast(y, raw.dtype) - loc) / scale, raw)
+
     def mean(self, raw):
         return self._in_units(self.likelihood.mean(raw))
 

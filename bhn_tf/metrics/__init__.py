@@ -2,7 +2,9 @@
 
 Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihood`, and
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
-`detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`).
+`detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
+sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
+(`intervals.py`).
 """
 
 from bhn_tf.metrics.calibration import (
@@ -11,6 +13,18 @@ from bhn_tf.metrics.calibration import (
     NegativeLogLikelihood,
     Reliability,
     reliability,
+)
+from bhn_tf.metrics.intervals import (
+    IntervalCoverage,
+    IntervalScore,
+    IntervalWidth,
+    Pinball,
+    coverage,
+    crps,
+    interval_score,
+    mean_width,
+    pinball,
+    set_size,
 )
 from bhn_tf.metrics.ranking import (
     DetectionCurve,
@@ -26,13 +40,23 @@ __all__ = [
     "BrierScore",
     "DetectionCurve",
     "ExpectedCalibrationError",
+    "IntervalCoverage",
+    "IntervalScore",
+    "IntervalWidth",
     "NegativeLogLikelihood",
+    "Pinball",
     "RejectThreshold",
     "Reliability",
     "RiskCoverage",
+    "coverage",
+    "crps",
     "detection",
     "detection_curve",
+    "interval_score",
+    "mean_width",
+    "pinball",
     "reject_threshold",
     "reliability",
     "risk_coverage",
+    "set_size",
 ]

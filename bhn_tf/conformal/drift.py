@@ -1,0 +1,163 @@
+"""Whether rows still come from where the calibration rows came from.
+
+A guarantee holds as long as rows are exchangeable. A conformal martingale bets against
+that: its wealth starts at 1 and stays there on average while rows are exchangeable, so
+that by Ville's inequality it ever reaches 1 / rate with a probability of at most the
+rate, however long it is watched (Vovk, Gammerman and Shafer, "Algorithmic Learning in a
+Random World", 2005; the bets are the simple jumper of Vovk et al., "Retrain or not
+retrain: conformal test martingales for change-point detection", 2021).
+"""
+
+import bisect
+import math
+
+import numpy as np
+
+_BETS = np.array([-1.0, 0.0, 1.0])
+# Share of the wealth that is spread evenly over the bets after each row.
+_JUMP = 0.01
+
+
+class ConformalMartingale:
+    """Bets against the exchangeability of scores, one after another.
+
+    The p-value of a score is its rank among all scores before it, calibration and
+    later ones, with ties broken at random: only so are p-values independent and
+    uniform, also where calibration rows are few.
+
+    Args:
+        scores: Scores of calibration rows, [n], higher = stranger. NaN counts as
+            stranger than all numbers.
+        seed: Seed of the ties.
+
+    Attributes:
+        log_wealth: log of the wealth, of bets on p-values that are too small or too
+            large.
+
+    Example:
+        >>> martingale = ConformalMartingale(np.arange(100.0))
+        >>> martingale.update(np.full(30, 1000.0)).shape
+        (30,)
+        >>> martingale.log_wealth > math.log(100)
+        True
+    """
+
+    def __init__(self, scores, seed: int = 0):
+        scores = _numbers(scores)
+        if not scores.size:
+            raise ValueError("Expected the score of at least one calibration row.")
+        self._seen = sorted(scores.tolist())
+        self._rng = np.random.default_rng(seed)
+        self._wealth = np.full(3, 1 / 3)
+        self.log_wealth = 0.0
+
+    def update(self, scores) -> np.ndarray:
+        """Bets on further scores, in their order.
+
+        Args:
+            scores: [rows].
+
+        Returns:
+            log of the wealth after each, [rows].
+        """
+        return np.array([self._bet(score) for score in _numbers(scores).tolist()])
+
+    def _bet(self, score):
+        first = bisect.bisect_left(self._seen, score)
+        last = bisect.bisect_right(self._seen, score)
+        above = len(self._seen) - last
+        # Itself among its ties.
+        ties = self._rng.uniform() * (last - first + 1)
+        p_value = (above + ties) / (len(self._seen) + 1)
+        self._seen.insert(last, score)
+        spread = (1 - _JUMP) * self._wealth + _JUMP * self._wealth.mean()
+        wealth = spread * (1 + _BETS * (p_value - 0.5))
+        total = wealth.sum()
+        self.log_wealth += math.log(total)
+        # Shares of the wealth, which itself may be any number.
+        self._wealth = wealth / total
+        return self.log_wealth
+
+
+class DriftMonitor:
+    """Watches the rows that a calibrated model is asked about.
+
+    Labels are not needed: rows are compared by how unsure the model is of them. What
+    leaves that unchanged is not seen.
+
+    Args:
+        calibrated: A `Calibrated` model.
+        false_alarm_rate: The probability that it ever raises an alarm while rows are
+            exchangeable with the calibration rows.
+        score: A key of `predict_uncertainty`; `None` for "predictive_entropy" of
+            classes and "std" of numbers.
+        seed: Seed of the ties.
+
+    Attributes:
+        num_rows: Rows that were watched.
+        alarm_at: Number of the row, from 1, at which it was raised; `None` before.
+
+    Raises:
+        ValueError: If the rate is no probability, or there is no such score.
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y)
+    monitor = bhn_tf.conformal.DriftMonitor(calibrated, false_alarm_rate=0.01)
+    monitor.update(x_new)  # whether rows have drifted
+    ```
+    """
+
+    def __init__(
+        self,
+        calibrated,
+        false_alarm_rate: float = 0.01,
+        score: str | None = None,
+        seed: int = 0,
+    ):
+        if not 0 < false_alarm_rate < 1:
+            raise ValueError(
+                "Expected `false_alarm_rate` to be a probability between 0 and 1, got "
+                f"{false_alarm_rate!r}."
+            )
+        if score is None:
+            score = "std" if calibrated.makes_intervals else "predictive_entropy"
+        self._calibrated, self._score = calibrated, score
+        self._martingale = ConformalMartingale(calibrated.doubts(score), seed)
+        self._limit = -math.log(false_alarm_rate)
+        self.num_rows = 0
+        self.alarm_at: int | None = None
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the alarm was raised; it stays so."""
+        return self.alarm_at is not None
+
+    @property
+    def evidence(self) -> float:
+        """log of the wealth of the bets; above log(1 / rate) is an alarm."""
+        return self._martingale.log_wealth
+
+    def update(self, x, batch_size: int | None = None) -> bool:
+        """Watches further rows, in their order.
+
+        Args:
+            x: Inputs, rows first.
+            batch_size: As in `predict`.
+
+        Returns:
+            Whether the alarm is raised, by these rows or before.
+        """
+        answers = self._calibrated.predict_uncertainty(x, batch_size, verbose=0)
+        scores = answers[self._score]
+        wealth = self._martingale.update(scores.reshape(len(scores), -1).mean(axis=1))
+        reached = np.flatnonzero(wealth >= self._limit)
+        if reached.size and self.alarm_at is None:
+            self.alarm_at = self.num_rows + int(reached[0]) + 1
+        self.num_rows += len(wealth)
+        return self.alarm
+
+
+def _numbers(scores):
+    scores = np.ravel(scores).astype("float64")
+    return np.where(np.isnan(scores), math.inf, scores)

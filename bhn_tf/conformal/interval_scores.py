@@ -1,0 +1,184 @@
+"""Conformity scores of real numbers: how far a target is from its prediction.
+
+A score is a function of what the model predicts and of a target; the interval of a
+threshold holds the targets whose score is at most the threshold.
+"""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.conformal.roots import crossing
+
+
+class Predictive:
+    """What a model predicts of a batch: a mixture over S draws.
+
+    Args:
+        likelihood: p(y|x, g) of real numbers.
+        raws: Raw outputs [S, B, ...].
+
+    Attributes:
+        answers: Mean and standard deviations, [B, ...] each, by name.
+    """
+
+    def __init__(self, likelihood, raws):
+        self._likelihood, self._raws = likelihood, raws
+        self.answers = likelihood.summarize(raws)
+
+    @property
+    def mean(self) -> tf.Tensor:
+        """The predictive mean, [B, ...]."""
+        return self.answers["mean"]
+
+    @property
+    def std(self) -> tf.Tensor:
+        """The predictive standard deviation, noise included, [B, ...]."""
+        return self.answers["std"]
+
+    def log_tails(self, y):
+        """Returns log P(Y ≤ y) and log P(Y > y) of the mixture, [B, ...] each."""
+        tails = self._likelihood.log_tails(y, self._raws)
+        return tuple(
+            tf.reduce_logsumexp(tail, axis=0)
+            - tf.math.log(tf.cast(tf.shape(tail)[0], tail.dtype))
+            for tail in tails
+        )
+
+
+class IntervalConformity:
+    """A conformity score of real numbers."""
+
+    def of_targets(self, predictive, y) -> tf.Tensor:
+        """Returns the score of each target, higher = stranger.
+
+        Args:
+            predictive: A `Predictive`.
+            y: Targets [B, ...].
+
+        Returns:
+            [B, ...]; NaN where the prediction is.
+        """
+        raise NotImplementedError
+
+    def interval(self, predictive, threshold):
+        """Returns the bounds of the targets with a score of at most the threshold.
+
+        Args:
+            predictive: A `Predictive`.
+            threshold: [B, ...], or what broadcasts to it.
+
+        Returns:
+            `(lower, upper)`, [B, ...] each.
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict:
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Absolute(IntervalConformity):
+    """|y − mean|: intervals of one width for all rows.
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y, score="absolute")
+    lower, upper = calibrated.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def of_targets(self, predictive, y):
+        return tf.abs(y - predictive.mean)
+
+    def interval(self, predictive, threshold):
+        return predictive.mean - threshold, predictive.mean + threshold
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Normalized(IntervalConformity):
+    """|y − mean| / std: intervals as wide as the model is unsure of a row.
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y, score="normalized")
+    lower, upper = calibrated.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def of_targets(self, predictive, y):
+        return tf.abs(y - predictive.mean) / predictive.std
+
+    def interval(self, predictive, threshold):
+        reach = threshold * predictive.std
+        return predictive.mean - reach, predictive.mean + reach
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Quantile(IntervalConformity):
+    """−log of the smaller tail of the predictive mixture: asymmetric intervals.
+
+    The probability integral transform, in its logarithm: tails that are 0 in floating
+    point still say how many standard deviations away a target is.
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y, score="quantile")
+    lower, upper = calibrated.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def of_targets(self, predictive, y):
+        return -tf.minimum(*predictive.log_tails(y))
+
+    def interval(self, predictive, threshold):
+        mean, std = predictive.mean, predictive.std
+        lower = crossing(lambda y: predictive.log_tails(y)[0] + threshold, mean, std)
+        upper = crossing(lambda y: -predictive.log_tails(y)[1] - threshold, mean, std)
+        # At the least score of all, log 2, both are the median, but for rounding.
+        return tf.minimum(lower, upper), tf.maximum(lower, upper)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class CustomIntervalConformity(IntervalConformity):
+    """A score of your own.
+
+    Args:
+        function: `function(y, answers)` → scores [B, ...], in TensorFlow's functions;
+            `answers` are those of `predict_uncertainty` (`mean`, `std`, ...). Smallest
+            at the mean, and growing to both sides of it. Registered with Keras
+            (`keras.saving.register_keras_serializable`), so that it can be saved.
+    """
+
+    def __init__(self, function):
+        self.function = function
+
+    def of_targets(self, predictive, y):
+        return self.function(y, predictive.answers)
+
+    def interval(self, predictive, threshold):
+        mean, std = predictive.mean, predictive.std
+
+        def outside(distance, sign):
+            y = mean + sign * tf.maximum(distance, 0.0)
+            # Before the mean it goes on falling, so that there is one crossing.
+            excess = self.function(y, predictive.answers) - threshold
+            return excess + tf.minimum(distance, 0.0)
+
+        def reach(sign):
+            return crossing(lambda d: outside(d, sign), tf.zeros_like(mean), std)
+
+        return (
+            mean - tf.maximum(reach(-1.0), 0.0),
+            mean + tf.maximum(reach(1.0), 0.0),
+        )
+
+    def get_config(self):
+        return {"function": keras.saving.serialize_keras_object(self.function)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["function"]))

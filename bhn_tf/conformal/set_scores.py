@@ -1,0 +1,178 @@
+"""Conformity scores of classes: how strange it would be if a class came true.
+
+Each maps the probabilities of a row to a score of every class; the set of a threshold
+holds the classes whose score is at most the threshold.
+"""
+
+import keras
+import tensorflow as tf
+
+
+class SetConformity:
+    """A conformity score of classes.
+
+    Attributes:
+        randomized: Whether a row's random number is wanted.
+    """
+
+    randomized = False
+
+    def of_classes(self, probabilities, uniform=None) -> tf.Tensor:
+        """Returns the score of every class, higher = stranger.
+
+        Args:
+            probabilities: Averaged over the draws, [B, C].
+            uniform: A random number between 0 and 1 a row, [B].
+
+        Returns:
+            [B, C].
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict:
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class LAC(SetConformity):
+    """1 − p of the class: the smallest sets on average.
+
+    Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
+    error levels" (2019).
+
+    Example:
+        >>> LAC().of_classes([[0.75, 0.25]]).numpy().tolist()
+        [[0.25, 0.75]]
+    """
+
+    def of_classes(self, probabilities, uniform=None):
+        return 1.0 - tf.convert_to_tensor(probabilities)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class RAPS(SetConformity):
+    """The probabilities of all classes at least as likely, with a price on many.
+
+    Angelopoulos et al., "Uncertainty sets for image classifiers using conformal
+    prediction" (2021): Σ p over the classes from the likeliest down to this one, plus
+    `lam` for every class from the (k + 1)-th on. Sets are larger where the model is
+    unsure, and not much larger than k.
+
+    Args:
+        lam: λ, the price of a class, at least 0.
+        k: Number of classes without a price.
+        randomized: Whether a random share of the class's own probability is taken
+            off, which makes the coverage exact and the sets smaller. The random number
+            of a row is made from its inputs, so that a row always has the same set.
+
+    Example:
+        >>> RAPS(lam=0.5, k=1).of_classes([[0.25, 0.75]]).numpy().tolist()
+        [[1.5, 0.75]]
+    """
+
+    def __init__(self, lam: float = 0.01, k: int = 1, randomized: bool = False):
+        if not lam >= 0 or not k >= 0:
+            raise ValueError(
+                f"Expected `lam` and `k` to be at least 0, got {lam!r} and {k!r}."
+            )
+        self.lam, self.k, self.randomized = float(lam), int(k), bool(randomized)
+
+    def of_classes(self, probabilities, uniform=None):
+        p = tf.convert_to_tensor(probabilities)
+        order = tf.argsort(p, axis=-1, direction="DESCENDING", stable=True)
+        place = tf.argsort(order, axis=-1, stable=True)
+        ranked = tf.cumsum(tf.gather(p, order, batch_dims=1), axis=-1)
+        # All classes are 1 together, which rounding must not tell apart.
+        is_last = place == p.shape[-1] - 1
+        total = tf.gather(tf.minimum(ranked, 1.0), place, batch_dims=1)
+        price = self.lam * tf.cast(tf.maximum(place + 1 - self.k, 0), p.dtype)
+        scores = tf.where(is_last, tf.ones_like(p), total) + price
+        if not self.randomized:
+            return scores
+        return scores - tf.cast(uniform, p.dtype)[:, tf.newaxis] * p
+
+    def get_config(self):
+        return {"lam": self.lam, "k": self.k, "randomized": self.randomized}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class APS(RAPS):
+    """The probabilities of all classes at least as likely: adaptive sets.
+
+    Romano, Sesia and Candès, "Classification with valid and adaptive coverage" (2020).
+    It is `RAPS` without the price.
+
+    Args:
+        randomized: As of `RAPS`.
+
+    Example:
+        >>> APS().of_classes([[0.25, 0.75]]).numpy().tolist()
+        [[1.0, 0.75]]
+    """
+
+    def __init__(self, randomized: bool = False):
+        super().__init__(0.0, 0, randomized)
+
+    def get_config(self):
+        return {"randomized": self.randomized}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class CustomSetConformity(SetConformity):
+    """A score of your own.
+
+    Args:
+        function: `function(probabilities)` → scores [B, C], in TensorFlow's functions.
+            Registered with Keras, so that it can be saved.
+    """
+
+    def __init__(self, function):
+        self.function = function
+
+    def of_classes(self, probabilities, uniform=None):
+        return self.function(tf.convert_to_tensor(probabilities))
+
+    def get_config(self):
+        return {"function": keras.saving.serialize_keras_object(self.function)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["function"]))
+
+
+def set_of(scores, threshold, probabilities, allow_empty: bool = False) -> tf.Tensor:
+    """Returns which classes are in the set of each row.
+
+    Args:
+        scores: [B, C].
+        threshold: What broadcasts to [B, C].
+        probabilities: [B, C]. Of a row of NaN nothing is known: it gets every class.
+        allow_empty: Whether a set may hold no class. Otherwise it then holds the
+            likeliest, which takes nothing from the guarantee.
+
+    Returns:
+        Booleans [B, C].
+
+    Example:
+        >>> p = tf.constant([[0.75, 0.25]])
+        >>> set_of(LAC().of_classes(p), 0.1, p).numpy().tolist()
+        [[True, False]]
+    """
+    included = scores <= threshold
+    if not allow_empty:
+        top = tf.one_hot(
+            tf.argmax(probabilities, axis=-1),
+            scores.shape[-1],
+            on_value=True,
+            off_value=False,
+            dtype=tf.bool,
+        )
+        is_empty = ~tf.reduce_any(included, axis=-1, keepdims=True)
+        included |= is_empty & top
+    return included | tf.reduce_any(
+        tf.math.is_nan(probabilities), axis=-1, keepdims=True
+    )

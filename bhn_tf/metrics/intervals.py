@@ -1,0 +1,306 @@
+"""How good intervals, sets and predictive distributions of numbers are.
+
+Functions of whole arrays; `IntervalCoverage`, `IntervalWidth`, `IntervalScore` and
+`Pinball` are Keras metrics of the same numbers, batch by batch. NaN in, NaN out.
+"""
+
+import keras
+import numpy as np
+import scipy.special
+from keras import ops
+from numpy.typing import ArrayLike
+
+
+def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> float:
+    """The share of targets that are inside of their intervals, or sets.
+
+    Args:
+        y: Targets, or class numbers [rows].
+        lower, upper: Bounds, which belong to the interval, of the targets' shape; or
+            one argument, sets [rows, C] of booleans.
+
+    Returns:
+        Between 0 and 1; for a level of 0.9 to be close to 0.9.
+
+    Raises:
+        ValueError: If shapes differ.
+
+    Example:
+        >>> coverage([1.0, 5.0], [0.0, 0.0], [2.0, 2.0])
+        0.5
+        >>> coverage([0, 1], [[True, False], [True, True]])
+        1.0
+    """
+    if upper is None:
+        sets, y = _sets(lower), np.ravel(y).astype("int64")
+        if len(sets) != len(y):
+            raise ValueError(f"Got {len(y)} class numbers and {len(sets)} sets.")
+        return float(sets[np.arange(len(y)), y].mean())
+    y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
+    inside = ((lower <= y) & (y <= upper)).astype("float64")
+    return float(np.where(np.isnan(y + lower + upper), np.nan, inside).mean())
+
+
+def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
+    """The mean width of intervals, in the units of y; the less, at equal coverage.
+
+    Args:
+        lower, upper: Bounds, of one shape.
+
+    Raises:
+        ValueError: If shapes differ.
+
+    Example:
+        >>> mean_width([0.0, 0.0], [1.0, 3.0])
+        2.0
+    """
+    lower, upper = _aligned(lower=lower, upper=upper)
+    return float((upper - lower).mean())
+
+
+def set_size(sets: ArrayLike) -> float:
+    """The mean number of classes in sets; the less, at equal coverage.
+
+    Args:
+        sets: [rows, C], booleans.
+
+    Raises:
+        ValueError: If they are something else.
+
+    Example:
+        >>> set_size([[True, False], [True, True]])
+        1.5
+    """
+    return float(_sets(sets).sum(axis=1).mean())
+
+
+def interval_score(
+    y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float
+) -> float:
+    """The score of Winkler (1972): width, and 2 / (1 − level) for every unit outside.
+
+    Proper (Gneiting and Raftery, 2007): the least is expected of the true quantiles at
+    (1 − level) / 2 and (1 + level) / 2.
+
+    Args:
+        y, lower, upper: Targets and bounds, of one shape.
+        level: Probability of the intervals.
+
+    Returns:
+        The mean, in the units of y; lower is better.
+
+    Raises:
+        ValueError: If shapes differ or the level is no probability.
+
+    Example:
+        >>> interval_score([1.0, 3.0], [0.0, 0.0], [2.0, 2.0], level=0.5)
+        4.0
+    """
+    y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
+    outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    return float((upper - lower + 2 / (1 - _level(level)) * outside).mean())
+
+
+def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
+    """The pinball loss of a predicted quantile.
+
+    Args:
+        y, quantile: Targets, and what they are below with probability `level`.
+        level: A probability.
+
+    Returns:
+        The mean of max(level · (y − q), (level − 1) · (y − q)); lower is better.
+
+    Raises:
+        ValueError: If shapes differ or the level is no probability.
+
+    Example:
+        >>> pinball([1.0, 3.0], [2.0, 2.0], level=0.75)
+        0.5
+    """
+    y, quantile = _aligned(y=y, quantile=quantile)
+    error, level = y - quantile, _level(level)
+    return float(np.maximum(level * error, (level - 1) * error).mean())
+
+
+def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
+    """The continuous ranked probability score of a Gaussian, or of a mixture of them.
+
+    In closed form (Grimit, Gneiting, Berrocal and Johnson, 2006). With `std` 0 it is
+    that of the samples themselves.
+
+    Args:
+        y: Targets [rows, ...].
+        mean: [rows, ...], or of S components [rows, S, ...].
+        std: Of the shape of `mean`, or what broadcasts to it.
+
+    Returns:
+        The mean, in the units of y; lower is better. Of a forecast without spread it
+        is the mean absolute error.
+
+    Raises:
+        ValueError: If shapes differ.
+
+    Example:
+        >>> crps([0.0], [1.0])
+        1.0
+        >>> round(crps([0.0], [0.0], [1.0]), 4)
+        0.2337
+    """
+    y, mean = np.asarray(y, "float64"), np.asarray(mean, "float64")
+    std = np.broadcast_to(np.asarray(std, "float64"), mean.shape)
+    if mean.ndim <= y.ndim:
+        y, mean, std = _aligned(y=y, mean=mean, std=std)
+        mean, std = mean[:, np.newaxis], std[:, np.newaxis]
+    if mean.shape[:1] + mean.shape[2:] != y.shape:
+        raise ValueError(
+            f"Targets of shape {y.shape} do not fit means of shape {mean.shape}: "
+            "expected one for each row and output, with or without S components on "
+            "axis 1."
+        )
+    error = _mean_distance(y[:, np.newaxis] - mean, std**2).mean(axis=1)
+    # One component against all at a time, so that memory does not grow with S².
+    spread = [
+        _mean_distance(mean - mean[:, [s]], std**2 + std[:, [s]] ** 2).mean(axis=1)
+        for s in range(mean.shape[1])
+    ]
+    return float((error - np.mean(spread, axis=0) / 2).mean())
+
+
+def _mean_distance(mean, variance):
+    """E|X| of a Gaussian."""
+    std = np.sqrt(variance)
+    ratio = np.divide(mean, std, out=np.zeros_like(mean), where=std > 0)
+    density = np.exp(-(ratio**2) / 2) / np.sqrt(2 * np.pi)
+    spread = 2 * std * density + mean * (2 * scipy.special.ndtr(ratio) - 1)
+    return np.where(std > 0, spread, np.abs(mean))
+
+
+class _OfBounds(keras.metrics.Mean):
+    """A mean of bounds, which come stacked on the last axis, [B, ..., 2]."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch: targets [B, ...], bounds [B, ..., 2] and weights."""
+        y_pred = ops.convert_to_tensor(y_pred)
+        lower, upper = y_pred[..., 0], y_pred[..., 1]
+        y = ops.cast(y_true, y_pred.dtype)
+        if len(y.shape) == len(lower.shape) + 1 and y.shape[-1] == 1:
+            y = y[..., 0]
+        if len(y.shape) != len(lower.shape):
+            raise ValueError(
+                f"Targets of shape {tuple(y.shape)} do not fit bounds of shape "
+                f"{tuple(y_pred.shape)}: expected lower and upper stacked on a further "
+                "axis."
+            )
+        super().update_state(self._values(y, lower, upper), sample_weight)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class IntervalCoverage(_OfBounds):
+    """`coverage` of bounds [B, ..., 2].
+
+    Example:
+        >>> float(IntervalCoverage()([1.0, 5.0], [[0.0, 2.0], [0.0, 2.0]]))
+        0.5
+    """
+
+    def __init__(self, name: str = "interval_coverage", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+    def _values(self, y, lower, upper):
+        return ops.cast((lower <= y) & (y <= upper), lower.dtype)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class IntervalWidth(_OfBounds):
+    """`mean_width` of bounds [B, ..., 2].
+
+    Example:
+        >>> float(IntervalWidth()([1.0, 5.0], [[0.0, 2.0], [0.0, 4.0]]))
+        3.0
+    """
+
+    def __init__(self, name: str = "interval_width", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+    def _values(self, y, lower, upper):
+        return upper - lower
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class IntervalScore(_OfBounds):
+    """`interval_score` of bounds [B, ..., 2].
+
+    Args:
+        level: Probability of the intervals.
+
+    Example:
+        >>> float(IntervalScore(0.5)([1.0, 3.0], [[0.0, 2.0], [0.0, 2.0]]))
+        4.0
+    """
+
+    def __init__(self, level: float, name: str = "interval_score", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.level = _level(level)
+
+    def _values(self, y, lower, upper):
+        outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
+        return upper - lower + 2 / (1 - self.level) * outside
+
+    def get_config(self):
+        return {**super().get_config(), "level": self.level}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class Pinball(keras.metrics.MeanMetricWrapper):
+    """`pinball` of predictions that are quantiles.
+
+    Args:
+        level: A probability.
+
+    Example:
+        >>> float(Pinball(0.75)([[1.0], [3.0]], [[2.0], [2.0]]))
+        0.5
+    """
+
+    def __init__(self, level: float, name: str = "pinball", dtype=None):
+        self.level = _level(level)
+        super().__init__(self._values, name=name, dtype=dtype)
+        self._direction = "down"
+
+    def _values(self, y_true, y_pred):
+        quantile = ops.convert_to_tensor(y_pred)
+        error = ops.cast(y_true, quantile.dtype) - quantile
+        return ops.maximum(self.level * error, (self.level - 1) * error)
+
+    def get_config(self):
+        return {"level": self.level, "name": self.name, "dtype": self.dtype}
+
+
+def _level(level) -> float:
+    if not np.ndim(level) == 0 or not 0 < level < 1:
+        raise ValueError(
+            f"Expected `level` to be a probability such as 0.9, got {level!r}."
+        )
+    return float(level)
+
+
+def _sets(sets) -> np.ndarray:
+    sets = np.asarray(sets)
+    if sets.dtype != bool or sets.ndim != 2 or not len(sets):
+        raise ValueError(
+            f"Expected sets as booleans [rows, C], got {sets.dtype} of shape "
+            f"{sets.shape}."
+        )
+    return sets
+
+
+def _aligned(**arrays) -> list[np.ndarray]:
+    """Arrays of one shape; an axis of 1 at the end may be missing."""
+    found = [np.asarray(values, "float64") for values in arrays.values()]
+    shape = max((values.shape for values in found), key=len)
+    whole = [v[..., np.newaxis] if v.ndim < len(shape) else v for v in found]
+    if any(values.shape != shape for values in whole) or not whole[0].size:
+        given = {name: v.shape for name, v in zip(arrays, found, strict=True)}
+        raise ValueError(f"Expected rows in arrays of one shape, got {given}.")
+    return whole

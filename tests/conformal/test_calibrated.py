@@ -1,0 +1,325 @@
+"""A calibrated model answers the same wherever it is asked."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from bhn_tf import conformal
+from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
+from tests import networks
+
+ROOT = pathlib.Path(__file__).parents[2]
+NUM_ROWS = 60
+X, CLASSES = networks.data(NUM_ROWS)
+Y = np.stack([X[:, 0], 3.0 - X[:, 1]], axis=1)
+COLOURS = np.where(X[:, 3] > 0, "blue", "red")
+
+
+def dropout():
+    layers = networks.plain().layers
+    return MCDropout(
+        keras.Sequential(
+            [keras.Input((4,)), layers[0], keras.layers.Dropout(0.4), layers[1]]
+        )
+    )
+
+
+MODELS = {
+    "hypernet": lambda: networks.bayesian(),
+    "nothing random": lambda: networks.bayesian(networks.plain()),
+    "deterministic": lambda: Deterministic(networks.plain()),
+    "ensemble": lambda: DeepEnsemble([networks.plain(), networks.plain()]),
+    "dropout": dropout,
+}
+
+
+def regression():
+    network = keras.Sequential(
+        [keras.Input((4,)), bhn_tf.layers.WeightNormDense(2, random="kernel")]
+    )
+    return bhn_tf.BayesianHypernet(network, "mean_field", "gaussian", num_examples=9)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return networks.bayesian()
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return regression()
+
+
+def calibrate(model, y, **kwargs):
+    return conformal.calibrate(model, X, y, num_samples=3, seed=4, **kwargs)
+
+
+# -- the same answers everywhere --------------------------------------------------
+
+FRESH = """
+import keras, numpy as np, bhn_tf, sys
+folder = sys.argv[1]
+x = np.load(folder + "/x.npy")
+numbers = keras.saving.load_model(folder + "/numbers.keras")
+lower, upper = numbers.predict_interval(x, level=0.8, verbose=0)
+sets = keras.saving.load_model(folder + "/sets.keras")
+by = np.load(folder + "/by.npy")
+np.savez(
+    folder + "/answers.npz",
+    lower=lower,
+    upper=upper,
+    set=sets.predict_set(x, level=0.8, verbose=0, by=by),
+    mean=sets.predict(x, verbose=0),
+)
+"""
+
+
+def test_saved_served_and_local_answers_are_one(tmp_path, regressor):
+    numbers = calibrate(regressor, Y, score="quantile")
+    score = conformal.RAPS(0.05, 2, randomized=True)
+    sets = calibrate(dropout(), CLASSES, score=score, by=COLOURS, temperature=True)
+    numbers.save(tmp_path / "numbers.keras")
+    sets.save(tmp_path / "sets.keras")
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "by.npy", COLOURS)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", FRESH, str(tmp_path)]
+    process = subprocess.Popen(command, env=environment)
+
+    lower, upper = numbers.predict_interval(X, level=0.8, verbose=0)
+    found = sets.predict_set(X, level=0.8, verbose=0, by=COLOURS)
+    mean = sets.predict(X, batch_size=7, verbose=0)
+    served = tf.saved_model.load(numbers.export(tmp_path / "numbers"))
+    request = {"inputs": tf.constant(X), "level": tf.constant(0.8)}
+    answers = served.signatures["predict_interval"](**request)
+    np.testing.assert_allclose(answers["lower"], lower, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(answers["upper"], upper, rtol=1e-6, atol=1e-6)
+    path = sets.export(tmp_path / "sets", metrics={"coverage": 0.8})
+    served = tf.saved_model.load(path)
+    request["by"] = tf.constant(COLOURS)
+    answers = served.signatures["predict_set"](**request)
+    np.testing.assert_array_equal(answers["set"], found)
+    answers = served.signatures["serving_default"](inputs=tf.constant(X))
+    np.testing.assert_allclose(answers["mean"], mean, rtol=1e-6, atol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not calibrated"):
+        served.signatures["predict_set"](
+            **{**request, "by": tf.fill([NUM_ROWS], "green")}
+        )
+    card = json.loads(pathlib.Path(path, "assets.extra/model_card.json").read_text())
+    assert card["calibration"]["num_rows"] == NUM_ROWS
+    assert card["calibration"]["score"] == "RAPS"
+    assert card["calibration"]["by"] == ["blue", "red"]
+    assert card["calibration"]["highest_level"] == sets.highest_level
+
+    assert process.wait(timeout=300) == 0
+    with np.load(tmp_path / "answers.npz") as elsewhere:
+        np.testing.assert_allclose(elsewhere["lower"], lower, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(elsewhere["upper"], upper, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(elsewhere["set"], found)
+        np.testing.assert_allclose(elsewhere["mean"], mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_draws_are_those_of_predict(name, tmp_path):
+    model = networks.compiled(MODELS[name]())
+    calibrated = calibrate(model, CLASSES)
+    expected = model.predict(X, num_samples=3, seed=4, verbose=0)
+    np.testing.assert_allclose(calibrated.predict(X, verbose=0), expected, atol=1e-6)
+    own = 1 - expected[np.arange(NUM_ROWS), CLASSES]
+    scores = calibrated.calibration_scores
+    np.testing.assert_allclose(scores[:, 0], np.sort(own), atol=1e-6)
+    calibrated.save(tmp_path / "calibrated.keras")
+    loaded = keras.saving.load_model(tmp_path / "calibrated.keras")
+    np.testing.assert_array_equal(loaded.calibration_scores, scores)
+    sets = calibrated.predict_set(X, 0.8, verbose=0)
+    np.testing.assert_array_equal(loaded.predict_set(X, 0.8, verbose=0), sets)
+
+
+# -- what is promised -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", [None, "absolute", "quantile"])
+def test_calibration_rows_are_inside_as_often_as_their_rank(score, regressor):
+    calibrated = calibrate(regressor, Y, score=score)
+    lower, upper = calibrated.predict_interval(X, level=0.8, verbose=0)
+    inside = (lower <= Y) & (upper >= Y)
+    # 61 · 0.8 = 48.8, for each column; the last is on the edge itself.
+    rank = np.array([49, 49])
+    assert np.all((inside.sum(axis=0) >= rank - 1) & (inside.sum(axis=0) <= rank))
+
+
+def test_each_class_has_a_promise_of_its_own(classifier):
+    calibrated = calibrate(classifier, CLASSES, by="class")
+    sets = calibrated.predict_set(X, level=0.8, verbose=0)
+    for label in range(networks.NUM_CLASSES):
+        assert sets[label == CLASSES, label].mean() >= 0.8
+
+
+def test_each_group_has_a_promise_of_its_own(regressor):
+    calibrated = calibrate(regressor, Y, by=COLOURS)
+    lower, upper = calibrated.predict_interval(X, 0.8, verbose=0, by=COLOURS)
+    width = upper - lower
+    for index, colour in enumerate(("blue", "red")):
+        rows = colour == COLOURS
+        alone = conformal.calibrate(regressor, X[rows], Y[rows], None, 3, 4)
+        limits = calibrated.thresholds(0.8)[index]
+        np.testing.assert_allclose(limits, alone.thresholds(0.8)[0], rtol=1e-5)
+        own = alone.predict_interval(X[rows], 0.8, verbose=0)
+        np.testing.assert_allclose(width[rows], own[1] - own[0], rtol=1e-5)
+
+
+def test_a_class_without_rows_is_refused_and_no_other_promise_is_hurt(classifier):
+    rows = CLASSES != 2
+    x, y = X[rows], CLASSES[rows]
+    by_class = conformal.calibrate(classifier, x, y, num_samples=2, by="class")
+    with pytest.raises(ValueError, match=r"groups \[2\] have \[0\]"):
+        by_class.predict_set(X, level=0.8, verbose=0)
+    plain = conformal.calibrate(classifier, x, y, num_samples=2)
+    assert plain.predict_set(X, level=0.8, verbose=0).shape == (NUM_ROWS, 3)
+
+
+def test_a_temperature_changes_probabilities_and_not_the_sets(classifier):
+    plain = calibrate(classifier, CLASSES)
+    cooled = calibrate(classifier, CLASSES, temperature=True)
+    rows = np.arange(NUM_ROWS)
+
+    def nll(model):
+        return -np.log(model.predict(X, verbose=0)[rows, CLASSES]).mean()
+
+    assert cooled.temperature != 1.0
+    assert nll(cooled) < nll(plain)
+    measured = bhn_tf.metrics.ExpectedCalibrationError()
+    after = float(measured(CLASSES, cooled.predict(X, verbose=0)))
+    assert cooled.ece_after == pytest.approx(after, abs=1e-5)
+    np.testing.assert_array_equal(
+        plain.predict_set(X, verbose=0), cooled.predict_set(X, verbose=0)
+    )
+
+
+def test_a_row_of_nan_is_unknown(classifier, regressor):
+    x = X[:3].copy()
+    x[1, 0] = np.nan
+    lower, upper = calibrate(regressor, Y).predict_interval(x, verbose=0)
+    assert np.isnan(lower[1]).all() and np.isnan(upper[1]).all()
+    assert np.isfinite(lower[[0, 2]]).all()
+    sets = calibrate(classifier, CLASSES).predict_set(x, 0.5, verbose=0)
+    assert sets[1].all()
+    with pytest.raises(ValueError, match="NaN"):
+        conformal.calibrate(regressor, x, Y[:3])
+
+
+def test_one_yes_or_no_output_has_sets_of_two():
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    y = (X[:, 0] > 0).astype("int32")
+    calibrated = calibrate(Deterministic(network, "bernoulli"), y, temperature=True)
+    sets = calibrated.predict_set(X, level=0.8, verbose=0)
+    assert sets.shape == (NUM_ROWS, 2)
+    assert bhn_tf.metrics.coverage(y, sets) >= 0.8
+    assert calibrated.predict(X, verbose=0).shape == (NUM_ROWS, 1)
+
+
+def test_a_drifted_input_raises_the_alarm_and_others_do_not():
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    x, y = networks.data(400)
+    calibrated = conformal.calibrate(Deterministic(network), x[:200], y[:200])
+    monitor = conformal.DriftMonitor(calibrated, false_alarm_rate=0.01)
+    assert not monitor.update(x[200:])
+    assert monitor.update(20 * x[200:])
+    assert 200 < monitor.alarm_at <= monitor.num_rows == 400
+
+
+def test_rejecting_uses_the_scores_of_the_calibration_rows(classifier):
+    calibrated = calibrate(classifier, CLASSES)
+    answers = classifier.predict_uncertainty(X, num_samples=3, seed=4, verbose=0)
+    wrong = answers["mean"].argmax(axis=1) != CLASSES
+    expected = conformal.controlled_threshold(
+        answers["mutual_information"], wrong, 0.9, 0.7
+    )
+    found = calibrated.reject_threshold(0.9, 0.7, score="mutual_information")
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert found.coverage > 0
+
+
+@keras.saving.register_keras_serializable("tests")
+def squared(y, answers):
+    return tf.square(y - answers["mean"])
+
+
+@keras.saving.register_keras_serializable("tests")
+def odds(probabilities):
+    return (1 - probabilities) / probabilities
+
+
+def test_a_function_is_a_score_and_is_saved(classifier, regressor, tmp_path):
+    own, known = (
+        calibrate(regressor, Y, score=squared),
+        calibrate(regressor, Y, score="absolute"),
+    )
+    own.save(tmp_path / "own.keras")
+    loaded = keras.saving.load_model(tmp_path / "own.keras")
+    expected = known.predict_interval(X, 0.8, verbose=0)
+    for calibrated in (own, loaded):
+        found = calibrated.predict_interval(X, 0.8, verbose=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    # Any function that grows with 1 - p orders classes as LAC does.
+    own, known = (
+        calibrate(classifier, CLASSES, score=odds),
+        calibrate(classifier, CLASSES),
+    )
+    np.testing.assert_array_equal(
+        own.predict_set(X, 0.8, verbose=0), known.predict_set(X, 0.8, verbose=0)
+    )
+
+
+def test_several_inputs_of_other_kinds_with_groups():
+    words, numbers = keras.Input((2,), dtype="int32"), keras.Input((4,))
+    embedded = keras.layers.Flatten()(keras.layers.Embedding(9, 2)(words))
+    joined = keras.layers.Concatenate()([embedded, numbers])
+    network = keras.Model([words, numbers], keras.layers.Dense(3)(joined))
+    x = [np.arange(2 * NUM_ROWS).reshape(-1, 2) % 9, X.astype("float64")]
+    calibrated = conformal.calibrate(
+        Deterministic(network), x, CLASSES, conformal.APS(randomized=True), by=COLOURS
+    )
+    sets = calibrated.predict_set(x, 0.8, verbose=0, by=COLOURS)
+    for colour in ("blue", "red"):
+        rows = colour == COLOURS
+        assert bhn_tf.metrics.coverage(CLASSES[rows], sets[rows]) >= 0.8
+    # A row's set depends neither on the batch nor on its neighbours.
+    part = [leaf[20:23] for leaf in x]
+    alone = calibrated.predict_set(part, 0.8, verbose=0, by=COLOURS[20:23])
+    np.testing.assert_array_equal(alone, sets[20:23])
+
+
+# -- what is refused --------------------------------------------------------------
+
+
+def test_what_makes_no_sense_is_refused_with_advice(classifier, regressor):
+    with pytest.raises(ValueError, match="aps"):
+        calibrate(classifier, CLASSES, score="quantile")
+    with pytest.raises(ValueError, match="quantile"):
+        calibrate(regressor, Y, score=conformal.LAC())
+    with pytest.raises(ValueError, match="temperature"):
+        calibrate(regressor, Y, temperature=True)
+    with pytest.raises(ValueError, match="by"):
+        calibrate(regressor, Y, by="class")
+    with pytest.raises(ValueError, match="as arrays"):
+        conformal.calibrate(regressor, tf.data.Dataset.from_tensors((X, Y)), None)
+    with pytest.raises(ValueError, match="60 rows"):
+        calibrate(regressor, Y, by=COLOURS[:5])
+    calibrated = calibrate(regressor, Y, by=COLOURS)
+    with pytest.raises(ValueError, match="by groups"):
+        calibrated.predict_interval(X, verbose=0)
+    with pytest.raises(ValueError, match=r"\['green'\]"):
+        calibrated.predict_interval(X[:1], verbose=0, by=["green"])
+    with pytest.raises(ValueError, match="predict_interval"):
+        calibrated.predict_set(X)
+    with pytest.raises(ValueError, match="99 calibration rows"):
+        calibrated.predict_interval(X, 0.99, verbose=0, by=COLOURS)

@@ -1,0 +1,84 @@
+"""Scores of numbers and their intervals: each is the other's inverse."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from bhn_tf.conformal import Absolute, Normalized, Quantile
+from bhn_tf.conformal.interval_scores import CustomIntervalConformity, Predictive
+from bhn_tf.conformal.roots import crossing
+from bhn_tf.likelihoods import Gaussian, Standardized
+
+STDDEV = 0.5
+
+
+@pytest.fixture(scope="module")
+def predictive():
+    # Two draws that disagree about some of the rows.
+    means = np.array([[[0.0], [1.0], [100.0]], [[0.0], [3.0], [-100.0]]], "float32")
+    return Predictive(Gaussian(STDDEV), tf.constant(means))
+
+
+def relative(y, answers):
+    return tf.abs(y - answers["mean"]) / (1.0 + tf.abs(answers["mean"]))
+
+
+SCORES = [Absolute(), Normalized(), Quantile(), CustomIntervalConformity(relative)]
+
+
+@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
+@pytest.mark.parametrize("threshold", [0.8, 3.0, 50.0])
+def test_bounds_have_the_score_of_the_threshold(score, threshold, predictive):
+    lower, upper = score.interval(predictive, threshold)
+    assert np.all(lower <= upper)
+    for bound in (lower, upper):
+        found = score.of_targets(predictive, bound)
+        np.testing.assert_allclose(found, np.full([3, 1], threshold), rtol=1e-3)
+
+
+def test_the_quantile_score_is_the_tail_of_the_mixture(predictive):
+    y = np.array([[1.0], [1.2], [99.0]], "float32")
+    components = scipy.stats.norm([[0, 0], [1, 3], [100, -100]], STDDEV)
+    lower = components.cdf(y).mean(axis=1)
+    upper = components.sf(y).mean(axis=1)
+    expected = -np.log(np.minimum(lower, upper))
+    found = Quantile().of_targets(predictive, y)[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_targets_many_deviations_away_are_ordered(predictive):
+    far = np.array([30.0, 100.0, 1e4])
+    scores = [Quantile().of_targets(predictive, tf.fill([3, 1], v))[0, 0] for v in far]
+    assert np.all(np.isfinite(scores)) and np.all(np.diff(scores) > 0)
+
+
+def test_intervals_of_a_skewed_mixture_are_not_symmetric():
+    raws = tf.constant([[[0.0]], [[0.0]], [[0.0]], [[10.0]]])
+    lower, upper = Quantile().interval(Predictive(Gaussian(1.0), raws), -np.log(0.1))
+    assert float(2.5 - lower[0, 0]) < float(upper[0, 0] - 2.5)
+
+
+def test_units_of_the_targets_do_not_matter():
+    raws = tf.constant(np.random.default_rng(0).normal(size=[3, 4, 1]), tf.float32)
+    standardized = Standardized(Gaussian(STDDEV), num_outputs=1)
+    standardized.adapt(np.array([[100.0], [300.0]]))
+    y = np.zeros([4, 1], "float32")
+    for score in (Normalized(), Quantile()):
+        plain = score.of_targets(Predictive(Gaussian(STDDEV), raws), y)
+        scaled = Predictive(standardized, raws)
+        found = score.of_targets(scaled, 200.0 + 100.0 * y)
+        np.testing.assert_allclose(found, plain, rtol=1e-4)
+
+
+def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
+    raws = tf.constant([[[np.nan], [0.0]]])
+    for score in SCORES:
+        lower, upper = score.interval(Predictive(Gaussian(1.0), raws), 2.0)
+        assert np.isnan([lower[0, 0], upper[0, 0]]).all()
+        assert np.isfinite([lower[1, 0], upper[1, 0]]).all()
+
+
+def test_a_zero_far_away_is_found():
+    found = crossing(lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]))
+    np.testing.assert_allclose(found, [1e6, -3.0], rtol=1e-6)

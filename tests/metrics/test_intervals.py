@@ -1,0 +1,101 @@
+"""Measures of intervals, sets and predictive distributions of numbers."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.stats
+
+from bhn_tf import metrics
+
+Y = np.array([0.0, 1.0, 2.5, -1.0])
+LOWER, UPPER = np.array([-1.0, 1.0, 0.0, 0.0]), np.array([1.0, 2.0, 2.0, 1.0])
+
+
+def test_bounds_belong_to_the_interval():
+    assert metrics.coverage(Y, LOWER, UPPER) == 0.5
+    assert metrics.coverage([1.0, 2.0], [1.0, 1.0], [2.0, 2.0]) == 1.0
+
+
+def test_width_and_score_of_intervals():
+    assert metrics.mean_width(LOWER, UPPER) == pytest.approx(6 / 4)
+    score = metrics.interval_score(Y, LOWER, UPPER, 0.8)
+    assert score == pytest.approx((6 + 2 / 0.2 * (0.5 + 1.0)) / 4)
+
+
+def test_the_interval_score_is_that_of_two_pinballs():
+    level = 0.9
+    two = metrics.pinball(Y, LOWER, 0.05) + metrics.pinball(Y, UPPER, 0.95)
+    score = metrics.interval_score(Y, LOWER, UPPER, level)
+    assert score == pytest.approx(2 / (1 - level) * two)
+
+
+def test_sets():
+    sets = np.array([[True, False, False], [True, True, False], [False] * 3])
+    assert metrics.set_size(sets) == 1.0
+    assert metrics.coverage([0, 2, 1], sets) == pytest.approx(1 / 3)
+
+
+def test_crps_of_a_mixture_is_its_integral():
+    y, mean, std = 0.3, np.array([-1.0, 0.5, 2.0]), np.array([0.5, 1.0, 0.2])
+
+    def squared(z):
+        return (scipy.stats.norm(mean, std).cdf(z).mean() - (z >= y)) ** 2
+
+    parts = [scipy.integrate.quad(squared, *ends)[0] for ends in ((-9, y), (y, 9))]
+    assert metrics.crps([y], [mean], [std]) == pytest.approx(sum(parts), rel=1e-6)
+
+
+def test_crps_of_samples_is_mean_distance_less_half_the_spread():
+    samples = np.array([[0.0, 1.0, 5.0]])
+    spread = np.abs(samples[0][:, None] - samples[0]).mean()
+    expected = np.abs(samples - 2.0).mean() - spread / 2
+    assert metrics.crps([2.0], samples) == pytest.approx(expected)
+
+
+def test_a_column_is_no_mixture():
+    y, mean = np.array([1.0, 2.0, 4.0]), np.array([[1.0], [1.0], [1.0]])
+    assert metrics.crps(y, mean) == metrics.crps(y[:, None], mean) == 4 / 3
+    assert metrics.coverage(y, mean, mean) == pytest.approx(1 / 3)
+
+
+def test_shapes_that_would_be_broadcast_are_refused():
+    with pytest.raises(ValueError, match="one shape"):
+        metrics.coverage(Y, LOWER[:2], UPPER[:2])
+    with pytest.raises(ValueError, match="do not fit"):
+        metrics.crps(Y, np.zeros([3, 5]))
+    with pytest.raises(ValueError, match="booleans"):
+        metrics.set_size([[1, 0]])
+    with pytest.raises(ValueError, match="level"):
+        metrics.interval_score(Y, LOWER, UPPER, 1.0)
+
+
+def test_nan_is_not_hidden():
+    assert np.isnan(metrics.coverage([0.0, 1.0], [np.nan, 0.0], [np.nan, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ["metric", "expected"],
+    [
+        (metrics.IntervalCoverage(), metrics.coverage(Y, LOWER, UPPER)),
+        (metrics.IntervalWidth(), metrics.mean_width(LOWER, UPPER)),
+        (metrics.IntervalScore(0.8), metrics.interval_score(Y, LOWER, UPPER, 0.8)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_keras_metrics_of_bounds_agree_also_batch_by_batch(metric, expected):
+    metric = type(metric).from_config(metric.get_config())
+    bounds = np.stack([LOWER, UPPER], axis=-1)
+    metric.update_state(Y[:1, None], bounds[:1])
+    metric.update_state(Y[1:], bounds[1:])
+    assert float(metric.result()) == pytest.approx(expected)
+
+
+def test_pinball_is_a_keras_metric_that_is_saved():
+    metric = metrics.Pinball(0.75)
+    config = keras.saving.serialize_keras_object(metric)
+    restored = keras.saving.deserialize_keras_object(config)
+    for each in (metric, restored):
+        each.update_state(Y[:, None], UPPER[:, None])
+        expected = metrics.pinball(Y, UPPER, 0.75)
+        assert float(each.result()) == pytest.approx(expected)
