@@ -15,7 +15,7 @@ from bhn_tf.likelihoods.ranges import POSITIVE
 tfd = tfp.distributions
 
 
-class _Censored:
+class _Censored(Distributional):
     """Right-censored labels [B, ..., C, 2], or [B, 2] for a single output.
 
     The first number of a label is the time, the second 1 where the event was seen and
@@ -88,7 +88,7 @@ class CensoredLogNormal(_Censored, LogNormal):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class CensoredWeibull(_Censored, Distributional):
+class CensoredWeibull(_Censored):
     """Waiting times with a hazard that grows or falls, right-censored where not seen.
 
     Raw outputs [B, ..., C] are logarithms of the scale: by then 63 % had their event.

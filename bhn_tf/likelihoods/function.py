@@ -46,7 +46,7 @@ class Distribution(Distributional):
         super().__init__({}, reduction=reduction, **kwargs)
         self.function = function
         self.is_discrete = is_discrete
-        self._shapes = {}
+        self._shapes: dict = {}
 
     def distribution(self, raw):
         distribution = self.function(at_least_float32(raw))
