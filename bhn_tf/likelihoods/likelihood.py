@@ -87,8 +87,7 @@ class Likelihood:
     def build_for_outputs(self, raw_shape) -> None:
         """Makes the state whose shape is that of the outputs, where there is none.
 
-        A model calls it when it is built; `raw_shape` is that of the raw outputs (of
-        several: their list), rows first.
+        A model calls it when built, with the shape of the raw outputs (or their list).
         """
 
     def neutral_label(self, raw):
@@ -127,8 +126,7 @@ class Likelihood:
             given: `compile`'s `loss_weights`; `None` for 1 each.
 
         Raises:
-            ValueError: If they do not fit: a single output has nothing to be weighed
-                against.
+            ValueError: If they do not fit: one output has nothing to weigh against.
         """
         if given is not None:
             raise ValueError(
@@ -163,8 +161,7 @@ class Likelihood:
 
     def _of_examples(self, y, raw, weight, mask, finish):
         raw = at_least_float32(raw)
-        shape = self.element_shape(raw.shape)
-        y = self.coded_labels(y, raw.shape)
+        shape, y = self.element_shape(raw.shape), self.coded_labels(y, raw.shape)
         if weight is not None:
             weight = tf.cast(align(weight, shape, "weight"), raw.dtype)
         real = self._real(y, raw.shape, mask)
