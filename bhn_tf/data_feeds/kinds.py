@@ -319,8 +319,10 @@ class _AlreadyRead(GeneratorFeed):
 
 
 def _generator(*parts):
-    # Keras knows generators by their type, which a chain has not.
-    yield from itertools.chain(*parts)
+    # Keras knows generators by their type, which a chain has not; and it takes a list
+    # as a batch of every other kind of data, but not of a generator.
+    for batch in itertools.chain(*parts):
+        yield tuple(batch) if isinstance(batch, list) else batch
 
 
 def _checked_batches(batches, checks):
