@@ -203,11 +203,16 @@ def _add_rows(total, *batch):
 
 
 class PyDatasetFeed(Feed):
-    """A `keras.utils.PyDataset`."""
+    """A `keras.utils.PyDataset`.
 
-    def __init__(self, x, y=None, sample_weight=None):
+    Args:
+        x, y, sample_weight: As of every feed.
+        first: Batch 0 where it has been read already.
+    """
+
+    def __init__(self, x, y=None, sample_weight=None, first=None):
         super().__init__(x, y, sample_weight)
-        self._first = None
+        self._first = first
 
     @property
     def can_be_shuffled(self):
@@ -217,8 +222,8 @@ class PyDatasetFeed(Feed):
         # Read once: making a batch may take long.
         if self._first is None:
             self.refuse_empty()
-            self._first = keras.utils.unpack_x_y_sample_weight(self.x[0])
-        return self._first
+            self._first = self.x[0]
+        return keras.utils.unpack_x_y_sample_weight(self._first)
 
     def refuse_empty(self):
         if self.x.num_batches == 0:
@@ -241,13 +246,19 @@ class PyDatasetFeed(Feed):
 
     def checked(self, checks):
         self.refuse_empty()
-        return PyDatasetFeed(_CheckedPyDataset(self.x, checks), self.y)
+        already_read = {} if self._first is None else {0: self._first}
+        dataset = _CheckedPyDataset(self.x, checks, already_read)
+        return PyDatasetFeed(dataset, self.y, first=self._first)
 
 
 class _CheckedPyDataset(keras.utils.PyDataset):
-    """A `PyDataset` whose batches are checked as they are read."""
+    """A `PyDataset` whose batches are checked as they are read.
 
-    def __init__(self, dataset, checks):
+    Batches that were read to see what they are like are handed out once: data that
+    make every batch anew are asked for no more of them than by stock Keras.
+    """
+
+    def __init__(self, dataset, checks, already_read):
         super().__init__(
             workers=dataset.workers,
             use_multiprocessing=dataset.use_multiprocessing,
@@ -255,13 +266,16 @@ class _CheckedPyDataset(keras.utils.PyDataset):
         )
         self._dataset = dataset
         self._checks = checks
+        self._already_read = already_read
 
     @property
     def num_batches(self):
         return self._dataset.num_batches
 
     def __getitem__(self, index):
-        batch = self._dataset[index]
+        batch = self._already_read.pop(index, None)
+        if batch is None:
+            batch = self._dataset[index]
         self._checks.check(*keras.utils.unpack_x_y_sample_weight(batch))
         return batch
 
@@ -305,8 +319,10 @@ class _AlreadyRead(GeneratorFeed):
 
 
 def _generator(*parts):
-    # Keras knows generators by their type, which a chain has not.
-    yield from itertools.chain(*parts)
+    # Keras knows generators by their type, which a chain has not; and it takes a list
+    # as a batch of every other kind of data, but not of a generator.
+    for batch in itertools.chain(*parts):
+        yield tuple(batch) if isinstance(batch, list) else batch
 
 
 def _checked_batches(batches, checks):

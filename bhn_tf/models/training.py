@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+from collections.abc import Mapping
 
 import keras
 
@@ -246,6 +247,12 @@ class Training(keras.Model):
             raise ValueError(
                 "Expected `validation_split` to be a share of the rows, from 0 up to "
                 f"but not 1, got {validation_split!r}."
+            )
+        if class_weight is not None and not isinstance(class_weight, Mapping):
+            raise ValueError(
+                "Expected `class_weight` to be a dictionary of weights by class "
+                f"number, got a {type(class_weight).__name__}. Give "
+                "`dict(enumerate(class_weight))`."
             )
         specs = [] if self.raw_outputs is None else self.raw_outputs.spec
         has_elements = any(len(spec.shape) > 2 for spec in keras.tree.flatten(specs))
