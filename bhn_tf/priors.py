@@ -58,25 +58,65 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
 
 
 def serialize(distribution: tfd.Distribution | None) -> dict | None:
-    """Turns a TFP distribution into what JSON can hold: its class and parameters."""
+    """Turns a TFP distribution into what JSON can hold: its class and parameters.
+
+    Args:
+        distribution: Of a class of `tfp.distributions`, made of numbers and of other
+            such distributions.
+
+    Returns:
+        What `deserialize` makes the same distribution from.
+
+    Raises:
+        ValueError: If a file could not hold it: a class of one's own, or a parameter
+            that is a variable, a bijector or a function.
+
+    Example:
+    ```python
+    serialize(tfd.Laplace(0.0, 1.0))["distribution"]  # "Laplace"
+    ```
+    """
     if distribution is None:
         return None
+    kind = type(distribution)
+    if getattr(tfd, kind.__name__, None) is not kind:
+        raise ValueError(
+            f"A prior is saved with the model as its class in `tfp.distributions` and "
+            f"its numbers, and {kind.__module__}.{kind.__name__} is no such class. "
+            "Build the prior from those of TFP, such as `tfd.Laplace(0.0, 1.0)` or "
+            "`tfd.MixtureSameFamily`."
+        )
     return {
-        "distribution": type(distribution).__name__,
+        "distribution": kind.__name__,
         "parameters": {
-            name: _serialize_value(value)
+            name: _serialize_value(value, f"{kind.__name__}({name}=...)")
             for name, value in distribution.parameters.items()
             if value is not None
         },
     }
 
 
-def _serialize_value(value):
+def _serialize_value(value, where: str):
     if isinstance(value, tfd.Distribution):
         return serialize(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return np.asarray(value).tolist()
+    if isinstance(value, tf.DType):
+        return value.name
+    if isinstance(value, list | tuple):
+        return [_serialize_value(item, where) for item in value]
+    # Of what TensorFlow knows, only eager tensors have their numbers at hand, and a
+    # variable would neither be trained nor keep what is saved here.
+    if isinstance(value, np.ndarray | np.generic | tf.Tensor):
+        array = np.asarray(value.numpy() if tf.is_tensor(value) else value)
+        if array.dtype.kind in "biuf":
+            return array.tolist()
+    raise ValueError(
+        f"A prior is saved with the model as numbers, and {where} got "
+        f"{type(value).__name__}, which a file cannot hold. Give numbers, arrays or "
+        "other distributions; in place of a transformed distribution one that TFP has "
+        "under a name of its own, such as `tfd.LogNormal`."
+    )
 
 
 def deserialize(config) -> tfd.Distribution | None:
@@ -84,11 +124,15 @@ def deserialize(config) -> tfd.Distribution | None:
     if config is None or isinstance(config, tfd.Distribution):
         return config
     parameters = {
-        name: deserialize(value) if _is_distribution(value) else value
-        for name, value in config["parameters"].items()
+        name: _deserialize_value(value) for name, value in config["parameters"].items()
     }
     return getattr(tfd, config["distribution"])(**parameters)
 
 
-def _is_distribution(value) -> bool:
-    return isinstance(value, dict) and "distribution" in value
+def _deserialize_value(value):
+    if isinstance(value, dict):
+        return deserialize(value)
+    # A list of numbers is one parameter, a list of distributions holds several.
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [deserialize(item) for item in value]
+    return value

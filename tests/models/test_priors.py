@@ -1,5 +1,7 @@
 """Priors other than the Gaussian, and the bound by which hypernets are compared."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -7,8 +9,10 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import bhn_tf
+from bhn_tf import priors
 
 tfd = tfp.distributions
+tfb = tfp.bijectors
 
 MIXTURE = tfd.MixtureSameFamily(
     tfd.Categorical(probs=[0.25, 0.75]), tfd.Normal([0.0, 0.0], [1.0, 0.1])
@@ -76,3 +80,80 @@ def test_the_bound_is_that_of_evaluate(data):
     np.testing.assert_allclose(bound.mean, -50 * logs["nll"] - logs["kl"], rtol=1e-5)
     again = [model.elbo(*data, num_samples=40).mean for _ in range(20)]
     np.testing.assert_allclose(np.std(again), bound.standard_error, rtol=0.6)
+
+
+# -- what a file can hold ----------------------------------------------------------
+
+SAVED = [
+    tfd.Laplace(0.0, np.float32(0.5)),
+    tfd.Normal(tf.zeros(3), np.ones(3, "float32")),
+    tfd.Independent(tfd.StudentT(3.0, [0.0, 0.5], 1.0), 1),
+    MIXTURE,
+    tfd.Mixture(
+        tfd.Categorical(probs=[0.5, 0.5]), [tfd.Normal(0.0, 1.0), tfd.Normal(0.0, 0.1)]
+    ),
+    tfd.MultivariateNormalTriL(tf.zeros(2), tf.constant([[1.0, 0.0], [0.5, 2.0]])),
+]
+
+
+@pytest.mark.parametrize("prior", SAVED, ids=lambda prior: type(prior).__name__)
+def test_a_prior_survives_json(prior):
+    again = priors.deserialize(json.loads(json.dumps(priors.serialize(prior))))
+    assert type(again) is type(prior)
+    points = tf.random.stateless_normal(
+        [5, *prior.batch_shape, *prior.event_shape], [1, 2]
+    )
+    np.testing.assert_allclose(
+        again.log_prob(points), prior.log_prob(points), rtol=1e-6
+    )
+
+
+class Spike(tfd.Normal):
+    """A class that no file knows."""
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Spike(0.0, 1.0), r"Spike is no such class.*tfd\.Laplace"),
+        (
+            lambda: type("Normal", (tfd.Laplace,), {})(0.0, 1.0),
+            "Normal is no such class",
+        ),
+        (
+            lambda: tfd.Normal(tf.Variable(0.0), 1.0),
+            r"Normal\(loc=.*got ResourceVariable",
+        ),
+        (
+            lambda: tfd.Normal(0.0, tfp.util.TransformedVariable(1.0, tfb.Exp())),
+            r"Normal\(scale=.*got TransformedVariable",
+        ),
+        (
+            lambda: tfd.TransformedDistribution(tfd.Normal(0.0, 1.0), tfb.Exp()),
+            r"bijector=.*got Exp.*tfd\.LogNormal",
+        ),
+        (
+            lambda: tfd.Independent(tfd.Sample(Spike(0.0, 1.0), 2), 0),
+            "Spike is no such class",
+        ),
+        (
+            lambda: tfd.Mixture(
+                tfd.Categorical(probs=[0.5, 0.5]),
+                [tfd.Normal(0.0, 1.0), Spike(0.0, 0.1)],
+            ),
+            "Spike is no such class",
+        ),
+    ],
+    ids=[
+        "own_class",
+        "namesake",
+        "variable",
+        "transformed_variable",
+        "bijector",
+        "inside",
+        "in_a_list",
+    ],
+)
+def test_a_prior_that_no_file_can_hold_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        priors.serialize(make())
