@@ -38,13 +38,13 @@ def grown(call, num_calls):
 
 def test_eager_predictions(model):
     x, _ = networks.data(8)
-    assert grown(lambda: model(x), 500) < 50
+    assert grown(lambda: model(x), 200) < 20
 
 
 @pytest.mark.slow
 def test_fits(model):
     x, y = networks.data(8)
-    assert grown(lambda: model.fit(x, y, verbose=0), 300) < 50
+    assert grown(lambda: model.fit(x, y, verbose=0), 100) < 20
 
 
 @pytest.mark.slow
@@ -55,4 +55,4 @@ def test_predictions_and_evaluations(model):
         model.predict(x, num_samples=2, verbose=0)
         model.evaluate(x, y, verbose=0)
 
-    assert grown(call, 200) < 50
+    assert grown(call, 80) < 20

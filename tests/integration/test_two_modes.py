@@ -30,7 +30,7 @@ def fitted(hypernet, seed):
     no clipping: Adam remembers the steep gradients of the beginning and goes the
     slower for it.
     """
-    num_steps, steps_per_epoch = 3000, 50
+    num_steps, steps_per_epoch = 2000, 50
     num_epochs = num_steps // steps_per_epoch
     keras.utils.set_random_seed(seed)
     model = product_of_two_weights(hypernet(initial_stddev=1.0, initial_mean=0.0))

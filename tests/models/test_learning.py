@@ -77,8 +77,7 @@ def test_jit_changes_the_noise_but_not_the_network():
     assert runs[0] == runs[1] and len(set(runs[0])) == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_defaults_learn_separable_classes(seed):
     keras.utils.set_random_seed(seed)
     x, y = blobs(2_000, seed)
@@ -87,7 +86,7 @@ def test_defaults_learn_separable_classes(seed):
     model.num_examples = 2_000
     initial = model.evaluate(x, y, verbose=0, return_dict=True)
     assert initial["nll"] < 5 * np.log(3)
-    history = model.fit(x, y, epochs=20, verbose=0).history
+    history = model.fit(x, y, epochs=8, verbose=0).history
     assert np.isfinite(list(history.values())).all()
     final = model.evaluate(*blobs(1_000, seed + 100), verbose=0, return_dict=True)
     assert final["accuracy"] > 0.95
