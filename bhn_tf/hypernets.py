@@ -177,8 +177,9 @@ class _Flow(Hypernet):
         hidden_units=(200,),
         initial_stddev: float = 0.1,
         initial_mean=None,
-        max_log_scale: float = 2.0,
+        max_log_scale: float = 0.5,
         permutation_seed: int = 0,
+        max_shift: float | None = 2.0,
         **kwargs,
     ):
         super().__init__(initial_stddev, initial_mean, **kwargs)
@@ -195,10 +196,16 @@ class _Flow(Hypernet):
             raise ValueError(
                 f"Expected `max_log_scale` to be positive, got {max_log_scale!r}."
             )
+        if max_shift is not None and not max_shift > 0:
+            raise ValueError(
+                "Expected `max_shift` to be positive, or `None` for shifts without a "
+                f"bound, got {max_shift!r}."
+            )
         self.num_layers = num_layers
         self.hidden_units = tuple(hidden_units)
         self.max_log_scale = float(max_log_scale)
         self.permutation_seed = permutation_seed
+        self.max_shift = None if max_shift is None else float(max_shift)
 
     def _layer(self, name: str) -> FlowStep:
         raise NotImplementedError
@@ -229,7 +236,13 @@ class _Flow(Hypernet):
             "hidden_units": list(self.hidden_units),
             "max_log_scale": self.max_log_scale,
             "permutation_seed": self.permutation_seed,
+            "max_shift": self.max_shift,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        """Flows of version 0.1, whose shifts had no bound, stay as they were."""
+        return cls(**{"max_shift": None, **config})
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -241,9 +254,11 @@ class RealNVP(_Flow):
         hidden_units: Hidden layers of each conditioner.
         initial_stddev: Initial standard deviation of every value.
         initial_mean: Initial mean; `None` for the scales the primary has.
-        max_log_scale: Bound of each layer's log-scale.
+        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
+            far rare draws lie, and so how steady the KL is.
         permutation_seed: Seed of the fixed permutations between the layers; equal
             seeds give equal permutations, so that weights fit a second instance.
+        max_shift: Bound of each layer's shift; `None` for none.
 
     Example:
     ```python
@@ -253,7 +268,9 @@ class RealNVP(_Flow):
     """
 
     def _layer(self, name):
-        return Coupling(self.hidden_units, self.max_log_scale, name=name)
+        return Coupling(
+            self.hidden_units, self.max_log_scale, self.max_shift, name=name
+        )
 
     def _num_untransformed(self, event_size):
         return event_size // 2
@@ -271,8 +288,10 @@ class IAF(_Flow):
         hidden_units: Hidden layers of each MADE.
         initial_stddev: Initial standard deviation of every value.
         initial_mean: Initial mean; `None` for the scales the primary has.
-        max_log_scale: Bound of each layer's log-scale.
+        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
+            far rare draws lie, and so how steady the KL is.
         permutation_seed: Seed of the fixed permutations between the layers.
+        max_shift: Bound of each layer's shift; `None` for none.
 
     Example:
     ```python
@@ -281,7 +300,9 @@ class IAF(_Flow):
     """
 
     def _layer(self, name):
-        return InverseAutoregressive(self.hidden_units, self.max_log_scale, name=name)
+        return InverseAutoregressive(
+            self.hidden_units, self.max_log_scale, self.max_shift, name=name
+        )
 
     def _num_untransformed(self, event_size):
         return 1

@@ -29,10 +29,11 @@ class FlowStep(keras.layers.Layer):
 class _ConditionedStep(FlowStep):
     """A step whose shift and log-scale come from a conditioner."""
 
-    def __init__(self, hidden_units=(200,), max_log_scale=2.0, **kwargs):
+    def __init__(self, hidden_units=(200,), max_log_scale=0.5, max_shift=2.0, **kwargs):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.max_log_scale = max_log_scale
+        self.max_shift = max_shift
 
 
 class Coupling(_ConditionedStep):
@@ -49,6 +50,7 @@ class Coupling(_ConditionedStep):
             event_size - self.num_masked,
             self.hidden_units,
             self.max_log_scale,
+            self.max_shift,
             name="conditioner",
         )
         self.conditioner.build((None, self.num_masked))
@@ -79,7 +81,7 @@ class InverseAutoregressive(_ConditionedStep):
 
     def build(self, input_shape):
         self.conditioner = MADE(
-            self.hidden_units, self.max_log_scale, name="conditioner"
+            self.hidden_units, self.max_log_scale, self.max_shift, name="conditioner"
         )
         self.conditioner.build(input_shape)
 

@@ -12,14 +12,16 @@ from tests.flows.weights import randomize
 HIDDEN = [(), (8,), (8, 5), (1,), (3, 200)]
 
 
-def coupling(num_inputs, hidden_units, max_log_scale=2.0):
-    conditioner = CouplingConditioner(num_inputs + 1, hidden_units, max_log_scale)
+def coupling(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0):
+    conditioner = CouplingConditioner(
+        num_inputs + 1, hidden_units, max_log_scale, max_shift
+    )
     conditioner.build((None, num_inputs))
     return conditioner
 
 
-def made(num_inputs, hidden_units, max_log_scale=2.0):
-    conditioner = MADE(hidden_units, max_log_scale)
+def made(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0):
+    conditioner = MADE(hidden_units, max_log_scale, max_shift)
     conditioner.build((None, num_inputs))
     return conditioner
 
@@ -85,13 +87,21 @@ def test_fresh_conditioner_is_zero_at_zero_and_small_elsewhere(make, hidden_unit
 
 @pytest.mark.parametrize("make", [coupling, made])
 @pytest.mark.parametrize("bound", [0.5, 2.0])
-def test_log_scale_is_bounded_whatever_the_weights(make, bound):
-    conditioner = make(5, (8,), bound)
+def test_outputs_are_bounded_whatever_the_weights(make, bound):
+    conditioner = make(5, (8,), bound, max_shift=3 * bound)
     randomize(conditioner, 100.0)
-    shift, log_scale = conditioner(1e3 * tf.random.stateless_normal([64, 5], [1, 2]))
-    assert np.abs(log_scale).max() <= bound
-    assert np.abs(log_scale).max() > 0.9 * bound
-    assert np.isfinite(shift).all() and np.abs(shift).max() > bound
+    noise = 1e3 * tf.random.stateless_normal([64, 5], [1, 2])
+    shift, log_scale = conditioner(noise)
+    assert 0.9 * bound < np.abs(log_scale).max() <= bound
+    assert 2.7 * bound < np.abs(shift).max() <= 3 * bound
+
+
+@pytest.mark.parametrize("make", [coupling, made])
+def test_a_shift_without_a_bound_goes_far(make):
+    conditioner = make(5, (8,), max_shift=None)
+    randomize(conditioner, 100.0)
+    shift, _ = conditioner(1e3 * tf.random.stateless_normal([64, 5], [1, 2]))
+    assert np.isfinite(shift).all() and np.abs(shift).max() > 100
 
 
 def test_bound_is_smooth_and_hardly_felt_near_zero():
