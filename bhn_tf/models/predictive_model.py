@@ -247,11 +247,15 @@ class PredictiveModel(Training, Prediction):
             "`keras.layers.Rescaling(1 / 255)`."
         )
 
-    def _learn_from_feed(self, feed, validation_split):
+    def _remember_dtypes(self, feed):
+        """A served model takes what its trainer was fed."""
         x, _, _ = feed.spec()
         self._fed_dtypes = keras.tree.map_structure(
             lambda leaf: None if leaf is None else leaf.dtype, x
         )
+
+    def _learn_from_feed(self, feed, validation_split):
+        self._remember_dtypes(feed)
         adapt_to_targets(self.likelihood, feed, validation_split)
         warn_of_units(self.likelihood, feed)
 
@@ -278,7 +282,9 @@ class PredictiveModel(Training, Prediction):
         config["likelihood"] = keras.saving.serialize_keras_object(self.likelihood)
         if self._fed_dtypes is not None:
             # A copy: Keras turns what a model holds into containers of its own.
-            config["fed_dtypes"] = keras.tree.map_structure(str, self._fed_dtypes)
+            config["fed_dtypes"] = keras.tree.map_structure(
+                lambda dtype: dtype and str(dtype), self._fed_dtypes
+            )
         return config
 
     @classmethod
@@ -349,6 +355,10 @@ class PredictiveModel(Training, Prediction):
         ```
         """
         self._require_built()
+        if self.raw_outputs is None:
+            # A subclassed network that has not answered anything yet.
+            _, shapes, _ = self.served_inputs
+            self.build(shapes)
         return export_version(
             self, directory, num_samples, signatures, ensemble, seed, metrics
         )

@@ -330,6 +330,7 @@ class Training(keras.Model):
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self.objective.require_num_examples()
+        self._remember_dtypes(feed)
         feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", feed)
         self._build_optimizer()

@@ -209,7 +209,9 @@ def test_models_that_cannot_be_converted():
         convert(keras.Sequential([layers.Dense(3)]))
     with pytest.raises(TypeError, match="Keras model, got Dense"):
         convert(layers.Dense(3))
-    with pytest.raises(ValueError, match="'kernel', 'kernel_and_bias', 'scale'"):
+    with pytest.raises(
+        ValueError, match="'kernel', 'kernel_and_bias', 'rank_one', 'scale'"
+    ):
         convert(keras_networks.mlp(), random="none")
 
     class OwnCall(keras.Sequential):
