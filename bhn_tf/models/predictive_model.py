@@ -174,6 +174,15 @@ class PredictiveModel(Training, Prediction):
             raise AttributeError("A network with one output needs no name for it.")
         return names
 
+    @property
+    def outputs(self):
+        """Not here; what asks for it is told what to use."""
+        raise AttributeError(
+            f"{type(self).__name__} has no symbolic `outputs`: what it answers is made "
+            "of many networks. SciKeras asks for them; for scikit-learn use "
+            "`keras.wrappers.SKLearnClassifier` or `SKLearnRegressor`."
+        )
+
     # -- data -----------------------------------------------------------------------
 
     def check_labels(self, y) -> None:

@@ -124,3 +124,8 @@ def test_a_regressor_of_scikit_learn():
     )
     y = X @ np.arange(FEATURES)
     assert regressor.fit(X, y).score(X, y) > 0.9
+
+
+def test_wrappers_that_ask_for_symbolic_outputs_are_told_what_to_use(trained):
+    with pytest.raises(AttributeError, match="SKLearnClassifier"):
+        _ = trained.outputs
