@@ -2,33 +2,20 @@
 
 import tensorflow as tf
 
-from bhn_tf import keras_adapter
 from bhn_tf.conformal import groups, ranks
-from bhn_tf.serving import assets
+from bhn_tf.serving.export import write_version
 from bhn_tf.serving.names import input_specs
-from bhn_tf.serving.signatures import SIGNATURES, Signatures
-from bhn_tf.serving.versions import new_version
+from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 
 
 def export_calibrated(calibrated, directory, signatures, metrics) -> str:
     """Writes the next version; `Calibrated.export` tells the rest."""
     guarantee = "predict_interval" if calibrated.makes_intervals else "predict_set"
-    asked = _checked(signatures, (*SIGNATURES, guarantee))
+    asked = check_signatures(signatures, (*SIGNATURES, guarantee))
     frozen = (calibrated.draws, calibrated.posterior.draw(0, None).values)
     specs, structure = input_specs(*calibrated.model.served_inputs)
     maker = _Signatures(calibrated, specs, structure, len(frozen[0]), frozen)
     made = maker.make(asked)
-    module = tf.Module()
-    module.served = list(
-        {v.ref(): v for f in made.values() for v in f.variables}.values()
-    )
-    module.frozen = frozen
-    module.tables = [
-        layer.lookup_table
-        for network in calibrated.posterior.networks
-        for layer in keras_adapter.layers_of(network)
-        if hasattr(layer, "lookup_table")
-    ]
     facts = {
         "num_samples": len(frozen[0]),
         "ensemble": True,
@@ -37,23 +24,9 @@ def export_calibrated(calibrated, directory, signatures, metrics) -> str:
         "calibration": _described(calibrated),
     }
     # A request of zeros asks for the level 0, which is refused.
-    warm = {name: function for name, function in made.items() if name != guarantee}
-    with new_version(directory) as version:
-        tf.saved_model.save(module, str(version.path), made)
-        assets.write_model_card(version.path, calibrated.model, made, facts)
-        assets.write_warm_up(version.path, warm)
-    return str(version.path)
-
-
-def _checked(signatures, known):
-    if signatures is None:
-        return known
-    asked = (signatures,) if isinstance(signatures, str) else tuple(signatures)
-    if not asked or set(asked) - set(known):
-        raise ValueError(
-            f"Expected `signatures` to be some of {list(known)}, got {signatures}."
-        )
-    return asked
+    return write_version(
+        calibrated.model, directory, made, frozen, facts, cold=[guarantee]
+    )
 
 
 def _described(calibrated) -> dict:

@@ -26,7 +26,6 @@ class BatchChecks:
             where they are not known yet, so that labels are not checked.
         mask: Maps inputs to the mask of the raw outputs, or a list of them; `None`
             where the network makes no mask. What is under a mask may be anything.
-        input_names: Names of inputs, for messages.
     """
 
     def __init__(self, likelihood, raw_shapes, mask: Callable | None = None):

@@ -152,12 +152,9 @@ class CompiledAnswers:
         return self._functions[name]
 
     def _compiled(self, answer):
-        if self._run_eagerly:
-            step = answer
-        elif self._jit_compile:
+        step = answer
+        if self._jit_compile and not self._run_eagerly:
             step = tf.function(answer, jit_compile=True, autograph=False)
-        else:
-            step = answer
         if self._strategy.num_replicas_in_sync == 1:
             return step if self._run_eagerly else _ForAnyRows(step, self._tracing)
 

@@ -166,13 +166,11 @@ class Training(keras.Model):
         trackers.update(terms, batch.num_rows)
         y_pred = scores.mean()
         if self._compile_metrics is not None:
-            self._compile_metrics.update_state(
-                *self._for_metrics(batch, y_pred, scores.masks)
-            )
+            self._compile_metrics.update_state(*self._for_metrics(batch, y_pred))
         with self._evaluations.reporting(is_evaluation):
             return self.get_metrics_result()
 
-    def _for_metrics(self, batch, y_pred, masks):
+    def _for_metrics(self, batch, y_pred):
         """Labels, predictions and weights as Keras's metrics take them."""
         y = self.likelihood.as_outputs(batch.y, y_pred)
         weight = batch.sample_weight
@@ -311,7 +309,7 @@ class Training(keras.Model):
                 self._build_from_feed(feed)
                 feed = self._checked(feed)
                 x, y, sample_weight = feed.x, feed.y, feed.sample_weight
-            with self._evaluation(num_samples, seed, "test_function", feed):
+            with self._evaluation(num_samples, seed, feed):
                 return super().evaluate(
                     x=x,
                     y=y,
@@ -353,13 +351,13 @@ class Training(keras.Model):
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         feed = self._checked(feed).as_tensors()
-        with self._evaluation(num_samples, seed, "test_function", feed):
+        with self._evaluation(num_samples, seed, feed):
             return super().test_on_batch(
                 feed.x, feed.y, feed.sample_weight, return_dict
             )
 
     @contextlib.contextmanager
-    def _evaluation(self, num_samples, seed, function_name, feed):
+    def _evaluation(self, num_samples, seed, feed):
         """Makes the draws of an evaluation and lets its logs show."""
         self.objective.require_num_examples()
         num_samples = self.eval_samples if num_samples is None else num_samples
@@ -371,7 +369,7 @@ class Training(keras.Model):
         sums = [] if feed is None else self._sums_of_metrics()
         with self._evaluations.one(draws, sums):
             if feed is not None:
-                self._keep_ranks(function_name, feed)
+                self._keep_ranks("test_function", feed)
             yield
             if self._evaluation_trackers.num_rows == 0:
                 raise ValueError(

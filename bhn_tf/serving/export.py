@@ -38,6 +38,29 @@ def export_version(
         )
     specs, structure = input_specs(*model.served_inputs)
     made = Signatures(model, specs, structure, num_samples, frozen).make(asked)
+    facts = {
+        "num_samples": num_samples,
+        "ensemble": ensemble,
+        "metrics": metrics,
+        "input_names": specs.originals,
+    }
+    return write_version(model, directory, made, frozen, facts)
+
+
+def write_version(model, directory, made, frozen, facts, cold=()) -> str:
+    """Writes functions of a model as its next version, with what lies beside them.
+
+    Args:
+        model: A built `PredictiveModel`.
+        directory: Folder of versions.
+        made: Concrete functions by signature.
+        frozen: Draws that the functions read, or `None`.
+        facts: What the model card tells beside what the model knows of itself.
+        cold: Signatures that a request of zeros cannot warm up.
+
+    Returns:
+        The path of the new version.
+    """
     module = tf.Module()
     module.served = _variables_of(made.values())
     module.frozen = frozen
@@ -47,16 +70,11 @@ def export_version(
         for layer in keras_adapter.layers_of(network)
         if hasattr(layer, "lookup_table")
     ]
-    facts = {
-        "num_samples": num_samples,
-        "ensemble": ensemble,
-        "metrics": metrics,
-        "input_names": specs.originals,
-    }
+    warm = {name: function for name, function in made.items() if name not in cold}
     with new_version(directory) as version:
         tf.saved_model.save(module, str(version.path), made)
         assets.write_model_card(version.path, model, made, facts)
-        assets.write_warm_up(version.path, made)
+        assets.write_warm_up(version.path, warm)
     return str(version.path)
 
 

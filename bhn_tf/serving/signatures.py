@@ -11,24 +11,25 @@ MOST_SAMPLES = 10_000
 SIGNATURES = ("serving_default", "sample", "deterministic")
 
 
-def check_signatures(signatures) -> tuple[str, ...]:
+def check_signatures(signatures, known=SIGNATURES) -> tuple[str, ...]:
     """Returns the names of the signatures to be made.
 
     Args:
-        signatures: Some of `SIGNATURES`, or `None` for all.
+        signatures: Some of the known ones, or `None` for all.
+        known: Names of all that there are, in the order of the documentation.
 
     Raises:
         ValueError: If a name is unknown or there is none.
     """
     if signatures is None:
-        return SIGNATURES
+        return known
     asked = (signatures,) if isinstance(signatures, str) else tuple(signatures)
-    unknown = [name for name in asked if name not in SIGNATURES]
+    unknown = [name for name in asked if name not in known]
     if unknown or not asked:
         raise ValueError(
-            f"Expected `signatures` to be some of {list(SIGNATURES)}, got {signatures}."
+            f"Expected `signatures` to be some of {list(known)}, got {signatures}."
         )
-    return tuple(name for name in SIGNATURES if name in asked)
+    return tuple(name for name in known if name in asked)
 
 
 def fresh_seed() -> tf.Tensor:
