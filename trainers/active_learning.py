@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import active, baselines, layers, plots
+from bhn_tf import active, baselines, plots
 from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
@@ -30,20 +30,15 @@ from trainers.config import (
     positive,
     run_binary,
     sizes,
+    some_of,
 )
 from trainers.image_sets import load_splits
 from trainers.methods import METHOD_NAMES
+from trainers.networks import Layers, gal_convolutional, perceptron
 from trainers.run_folder import RunFolder
 
 _ACQUISITIONS = ("bald", "max_entropy", "variation_ratio", "mean_std", "random")
 _WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
-
-
-def _some_of(*choices: str):
-    return {
-        "check": lambda v: v and len(set(v)) == len(v) and set(v) <= set(choices),
-        "advice": "different ones of " + ",".join(choices),
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +51,10 @@ class Config(CommonConfig):
     methods: tuple = flag(
         ("bhn", "mc_dropout", "deterministic"),
         "What is compared.",
-        **_some_of("bhn", "mc_dropout", "deterministic"),
+        **some_of("bhn", "mc_dropout", "deterministic"),
     )
     acquisitions: tuple = flag(
-        _ACQUISITIONS, "What is asked for.", **_some_of(*_ACQUISITIONS)
+        _ACQUISITIONS, "What is asked for.", **some_of(*_ACQUISITIONS)
     )
     num_seeds: int = flag(3, "Runs of each, from --seed on.", **at_least(1))
     num_rounds: int = flag(98, "Rounds of questions.", **at_least(1))
@@ -142,27 +137,14 @@ def _initial_ids(labels, per_class: int, seed: int) -> np.ndarray:
 
 
 def _network(config: Config, shape, num_classes: int, method: str):
-    """Gal's network: two convolutions, pooling and a dense layer; or a perceptron."""
-    is_bayesian = method == "bhn"
-    dense = layers.WeightNormDense if is_bayesian else keras.layers.Dense
-    conv = layers.WeightNormConv2D if is_bayesian else keras.layers.Conv2D
+    make = Layers(["scale"] if method == "bhn" else [])
     has_dropout = method == "mc_dropout"
     if config.network == "mlp":
         rate = 0.5 if has_dropout else 0.0
-        return methods.perceptron(shape, config.units, num_classes, dense, rate)
-    network = keras.Sequential([keras.layers.Input(shape)])
-    for _ in range(2):
-        network.add(conv(config.filters, 3, activation="relu"))
-    network.add(keras.layers.MaxPooling2D(5))
-    if has_dropout:
-        network.add(keras.layers.Dropout(0.25))
-    network.add(keras.layers.Flatten())
-    for size in config.units:
-        network.add(dense(size, activation="relu"))
-        if has_dropout:
-            network.add(keras.layers.Dropout(0.5))
-    network.add(dense(num_classes))
-    return network
+        return perceptron(shape, config.units, num_classes, make, rate)
+    return gal_convolutional(
+        shape, config.filters, config.units, num_classes, make, has_dropout
+    )
 
 
 def _make_model(config: Config, shape, num_classes: int, method: str):

@@ -21,6 +21,7 @@ from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
     train_methods,
+    training_rows,
 )
 from trainers.config import at_least, flag, numbers, run_binary
 from trainers.image_sets import load_splits, num_classes
@@ -84,7 +85,8 @@ class AdversarialDetection:
     name = "adversarial_detection"
 
     def load(self) -> dict:
-        return load_splits(self.config)
+        splits = load_splits(self.config)
+        return {**splits, "train": training_rows(self.config, *splits["train"])}
 
     def compute(self, folder: RunFolder, sets: dict) -> dict:
         return _train_and_attack(self.config, folder, sets)

@@ -23,6 +23,7 @@ from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
     train_methods,
+    training_rows,
 )
 from trainers.config import UsageProblem, at_least, flag, one_of, run_binary
 from trainers.image_sets import load_anomalies, load_splits, num_classes, set_name
@@ -95,6 +96,7 @@ def _load(config: Config) -> dict:
     splits, unseen = load_splits(config), {}
     if config.exclude_class >= 0:
         splits, unseen = _without_class(splits, config.exclude_class)
+    splits["train"] = training_rows(config, *splits["train"])
     x = splits["test"][0]
     others = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
     if not others and not unseen:

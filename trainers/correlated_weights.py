@@ -13,7 +13,7 @@ import dataclasses
 import numpy as np
 
 import bhn_tf
-from bhn_tf import callbacks, correlation, layers, plots
+from bhn_tf import callbacks, correlation, plots
 from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
@@ -24,6 +24,7 @@ from trainers.config import (
     sizes,
 )
 from trainers.image_sets import load_splits, num_classes
+from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
 from trainers.training import train
 
@@ -127,10 +128,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
 
 
 def _compiled(config: Config, shape, num_outputs, num_examples, num_steps):
-    def dense(*args, **kwargs):
-        return layers.WeightNormDense(*args, random="kernel", **kwargs)
-
-    network = methods.perceptron(shape, config.units, num_outputs, dense)
+    network = perceptron(shape, config.units, num_outputs, Layers(["kernel"]))
     hypernet = methods.hypernet(config, initial_stddev=0.05)
     model = bhn_tf.BayesianHypernet(network, hypernet, num_examples=num_examples)
     return methods.compiled(model, config, num_steps)

@@ -1,4 +1,4 @@
-"""Networks and models that the experiments compare, as flags describe them."""
+"""Names, hypernets and training of what the experiments compare."""
 
 import keras
 
@@ -11,32 +11,11 @@ METHOD_NAMES = {
     "deterministic": "deterministic",
     "mc_dropout": "MC dropout",
     "ensemble": "deep ensemble",
+    "bayes_by_backprop": "Bayes by Backprop",
     "bhn_realnvp": "BHN, RealNVP",
     "bhn_iaf": "BHN, IAF",
     "bhn_mean_field": "BHN, mean field",
 }
-
-
-def perceptron(
-    shape, units, num_outputs: int, dense, dropout_rate: float = 0.0, activation="relu"
-) -> keras.Sequential:
-    """A multi-layer perceptron that ends with raw outputs.
-
-    Args:
-        shape: Shape of one row of the inputs.
-        units: Sizes of the hidden layers.
-        num_outputs: C.
-        dense: Class of the layers, `keras.layers.Dense` or a twin.
-        dropout_rate: Rate of the dropout after each hidden layer; 0 for none.
-        activation: Of the hidden layers.
-    """
-    network = keras.Sequential([keras.layers.Input(shape), keras.layers.Flatten()])
-    for size in units:
-        network.add(dense(size, activation=activation))
-        if dropout_rate:
-            network.add(keras.layers.Dropout(dropout_rate))
-    network.add(dense(num_outputs))
-    return network
 
 
 def hypernet(config: CommonConfig, **options) -> hypernets.Hypernet:

@@ -10,14 +10,13 @@ the data as Monte Carlo's does.
 """
 
 import dataclasses
-import functools
 from typing import ClassVar
 
 import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import baselines, callbacks, data, hamiltonian, layers, likelihoods, plots
+from bhn_tf import baselines, callbacks, data, hamiltonian, likelihoods, plots
 from bhn_tf.tables import text_table
 from trainers import experiment, methods
 from trainers.config import (
@@ -29,6 +28,7 @@ from trainers.config import (
     run_binary,
     sizes,
 )
+from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
 from trainers.training import train
 
@@ -150,22 +150,21 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
 def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
     noise = likelihoods.Gaussian(config.initial_noise, trainable=True)
 
-    def network(dense, **options):
-        # With biases of zero all units would bend at x = 0, and many never move.
-        bends = keras.initializers.RandomNormal(stddev=0.1, seed=config.seed)
-        dense = functools.partial(dense, bias_initializer=bends, **options)
-        return methods.perceptron(
-            (1,), config.units, 1, dense, activation=config.activation
-        )
-
-    if panel not in _RANDOM:
-        model = baselines.Deterministic(network(keras.layers.Dense), noise)
+    # With biases of zero all units would bend at x = 0, and many never move.
+    bends = keras.initializers.RandomNormal(stddev=0.1, seed=config.seed)
+    generated = [_RANDOM[panel]] if panel in _RANDOM else []
+    network = perceptron(
+        (1,),
+        config.units,
+        1,
+        Layers(generated, bias_initializer=bends),
+        activation=config.activation,
+    )
+    if not generated:
+        model = baselines.Deterministic(network, noise)
         return methods.compiled(model, config, num_steps, metrics=())
     model = bhn_tf.BayesianHypernet(
-        network(layers.WeightNormDense, random=_RANDOM[panel]),
-        methods.hypernet(config),
-        noise,
-        num_examples=config.num_examples,
+        network, methods.hypernet(config), noise, num_examples=config.num_examples
     )
     return methods.compiled(
         model, config, num_steps, metrics=(), train_samples=config.train_samples

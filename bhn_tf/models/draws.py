@@ -53,12 +53,14 @@ class Posterior:
         """Returns S draws; without samples (0), the one at the centre."""
         return Draws(tf.zeros([1, 0]), None)
 
-    def draw_for_training(self, num_samples: int, rows) -> Draws:
+    def draw_for_training(self, num_samples: int, rows, groups=None) -> Draws:
         """Returns the draws of a training step.
 
         Args:
             num_samples: S.
-            rows: Number of rows where each is to have a draw of its own, or `None`.
+            rows: Number of rows where they are not all to share a draw, or `None`.
+            groups: Number of groups of rows that share a draw; `None` for a draw for
+                each row.
         """
         return Draws(tf.zeros([1, 0]), None)
 
@@ -185,17 +187,26 @@ class HypernetPosterior(Posterior):
             return Draws(*self.hypernet.transform(noise))
         return Draws(*self.hypernet.sample_and_log_prob(num_samples, seed))
 
-    def draw_for_training(self, num_samples, rows):
+    def draw_for_training(self, num_samples, rows, groups=None):
         if not self.num_random:
             return Draws(tf.zeros([1, 0]), tf.zeros([1]))
-        if rows is not None:
+        if rows is None:
+            num_each = 1
+        else:
             self.require_scales_per_row()
+            num_each = rows if groups is None else groups
         values, log_prob = self.hypernet.sample_and_log_prob(
-            num_samples * (1 if rows is None else rows), self._noise.next_seed()
+            num_samples * num_each, self._noise.next_seed()
         )
-        if rows is not None:
-            values = tf.reshape(values, [num_samples, rows, self.num_random])
-            log_prob = tf.reshape(log_prob, [num_samples, rows])
+        if rows is None:
+            return Draws(values, log_prob)
+        values = tf.reshape(values, [num_samples, num_each, self.num_random])
+        log_prob = tf.reshape(log_prob, [num_samples, num_each])
+        if groups is not None:
+            # Row b has draw b mod K: groups are as equal as they can be.
+            group = tf.range(rows) % groups
+            values = tf.gather(values, group, axis=1)
+            log_prob = tf.gather(log_prob, group, axis=1)
         return Draws(values, log_prob)
 
     def draw_one(self) -> tf.Tensor:

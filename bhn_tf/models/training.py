@@ -3,12 +3,12 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Mapping
 
 import keras
 
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, readable_data_errors
+from bhn_tf.models import training_options
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
 
@@ -57,15 +57,11 @@ class Training(keras.Model):
         Raises:
             ValueError: If a value makes no sense or `loss` is given.
         """
-        if loss is not None:
-            raise ValueError(
-                f"`compile` got the loss {loss!r}, and the loss of this model is its "
-                "likelihood, a density: leave out `loss` and choose with "
-                f"`{type(self).__name__}(..., likelihood=...)`; see "
-                "`bhn_tf.likelihoods`. Metrics are given by keyword: `metrics=[...]`."
-            )
+        training_options.refuse_loss(loss, type(self).__name__)
         check_count("eval_samples", eval_samples, minimum=0)
-        self._refuse_under_replicas(optimizer, kwargs.get("jit_compile"))
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            jit_compile = kwargs.get("jit_compile")
+            training_options.refuse_what_replicas_lack(optimizer, jit_compile)
         if self.built:
             # Refused here, and not in the middle of a step.
             self.likelihood.loss_weights_by_output(loss_weights)
@@ -96,20 +92,6 @@ class Training(keras.Model):
             names = self.likelihood.output_names
             self._training_trackers = self.objective.trackers(names)
             self._evaluation_trackers = self.objective.trackers(names)
-
-    def _refuse_under_replicas(self, optimizer, jit_compile):
-        if self.distribute_strategy.num_replicas_in_sync == 1:
-            return
-        if jit_compile is True:
-            raise ValueError(
-                "`jit_compile=True` fails on several replicas in TensorFlow (XLA "
-                "cannot compile their collective operations). Leave it at 'auto'."
-            )
-        if getattr(optimizer, "gradient_accumulation_steps", None):
-            raise ValueError(
-                "`gradient_accumulation_steps` fails on several replicas in Keras "
-                "(it updates conditionally in replica context). Use larger batches."
-            )
 
     def _build_optimizer(self):
         # A step that creates the optimizer's variables would be traced twice.
@@ -143,8 +125,11 @@ class Training(keras.Model):
 
     def _score_for_training(self, data):
         batch = Batch.of(data)
+        noise = self.per_example_noise
         draws = self.posterior.draw_for_training(
-            self.train_samples, batch.num_rows if self.per_example_noise else None
+            self.train_samples,
+            batch.num_rows if noise else None,
+            None if isinstance(noise, bool) else noise,
         )
         return batch, draws, self._scores(batch, draws.values, training=True)
 
@@ -220,7 +205,11 @@ class Training(keras.Model):
         self._assert_compile_called("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         self._build_from_feed(feed)
-        self._check_options(arguments["validation_split"], arguments["class_weight"])
+        training_options.check_validation_split(arguments["validation_split"])
+        if arguments["class_weight"] is not None:
+            training_options.check_class_weight(
+                arguments["class_weight"], self.raw_outputs
+            )
         with readable_data_errors():
             checked = self._checked(feed)
             self._learn_from_feed(feed, arguments["validation_split"])
@@ -239,26 +228,6 @@ class Training(keras.Model):
 
     def _learn_from_feed(self, feed, validation_split):
         """Learns what the data tell before training, such as N."""
-
-    def _check_options(self, validation_split, class_weight) -> None:
-        if not 0.0 <= (validation_split or 0.0) < 1.0:
-            raise ValueError(
-                "Expected `validation_split` to be a share of the rows, from 0 up to "
-                f"but not 1, got {validation_split!r}."
-            )
-        if class_weight is not None and not isinstance(class_weight, Mapping):
-            raise ValueError(
-                "Expected `class_weight` to be a dictionary of weights by class "
-                f"number, got a {type(class_weight).__name__}. Give "
-                "`dict(enumerate(class_weight))`."
-            )
-        specs = [] if self.raw_outputs is None else self.raw_outputs.spec
-        has_elements = any(len(spec.shape) > 2 for spec in keras.tree.flatten(specs))
-        if class_weight is not None and has_elements:
-            raise ValueError(
-                "`class_weight` gives each row the weight of its one class, and rows "
-                "of this network have several (pixels, tokens). Give `sample_weight`."
-            )
 
     def _checked_validation_data(self, validation_data):
         feed = feed_of(*_unpacked(validation_data))

@@ -106,10 +106,11 @@ CASES = {
         prior_loc=0.5,
         prior_stddev=2.0,
     ),
-    "categorical ignore_class, iaf": lambda: case(
+    "categorical ignore_class, iaf, three draws a batch": lambda: case(
         with_elements,
         ignored,
         Categorical(True, ignore_class=255),
+        compiled={"per_example_noise": 3},
         hypernet=IAF(**SMALL, initial_stddev=0.2),
     ),
     "categorical clip and mean, realnvp": lambda: case(

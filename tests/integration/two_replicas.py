@@ -143,7 +143,11 @@ def on_batch_calls_equal_one_device():
 @check
 def identity_holds():
     x, y = networks.data(13)
-    for arguments in ({"train_samples": 2}, {"per_example_noise": True}):
+    for arguments in (
+        {"train_samples": 2},
+        {"per_example_noise": True},
+        {"per_example_noise": 2},
+    ):
         model = noisy_model(two_replicas(), **arguments)
         # Batches of 5, 5 and 3; then 6, 6 and 1, which leaves a replica without rows.
         for batch_size in (5, 6):

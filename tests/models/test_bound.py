@@ -132,7 +132,7 @@ def test_share_of_the_kl_follows_num_examples(evaluated_model):
         model.kl_weight = 1.0
 
 
-@pytest.mark.parametrize("per_example_noise", [False, True])
+@pytest.mark.parametrize("per_example_noise", [False, True, 4, 8])
 def test_step_follows_the_gradient_of_the_bound(per_example_noise):
     """One step of SGD equals the gradient of the objective written out by hand."""
     x, y = networks.data(6)
@@ -146,14 +146,17 @@ def test_step_follows_the_gradient_of_the_bound(per_example_noise):
     )
     seed = model.noise.next_seed()
     model.noise.state.assign([5, 0])
-    draws_per_row = 6 if per_example_noise else 1
+    # Draws of a batch, and which of them each row has.
+    num_draws = {False: 1, True: 6}.get(per_example_noise, per_example_noise)
+    draw_of_row = np.arange(6) % num_draws
     with tf.GradientTape() as tape:
-        scales, log_prob = model.hypernet.sample_and_log_prob(2 * draws_per_row, seed)
-        kl = tf.reduce_mean(log_prob - model.prior.log_prob(scales))
-        loss = 0.3 * kl / 100
-        scales = tf.reshape(scales, [2, draws_per_row, model.num_random])
+        scales, log_prob = model.hypernet.sample_and_log_prob(2 * num_draws, seed)
+        kl = tf.reshape(log_prob - model.prior.log_prob(scales), [2, num_draws])
+        loss = 0.3 * tf.reduce_mean(tf.gather(kl, draw_of_row, axis=1)) / 100
+        scales = tf.reshape(scales, [2, num_draws, model.num_random])
         for draw in scales:
-            raw = model(x, scales=draw if per_example_noise else draw[0], training=True)
+            of_rows = tf.gather(draw, draw_of_row) if per_example_noise else draw[0]
+            raw = model(x, scales=of_rows, training=True)
             nll = tf.nn.sparse_softmax_cross_entropy_with_logits(y, raw)
             loss += (tf.reduce_mean(nll) + tf.add_n(model.primary.losses)) / 2
     gradients = tape.gradient(loss, model.trainable_variables)

