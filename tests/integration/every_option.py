@@ -57,7 +57,7 @@ def recurrent():
     hidden = keras.layers.Masking(0.5)(hidden)
     gru = WeightNormGRU(2, return_sequences=True)
     hidden = keras.layers.Bidirectional(gru)(hidden)
-    hidden = WeightNormLSTM(3, random="rank_one", dropout=0.1)(hidden)
+    hidden = WeightNormLSTM(3, random="rank_one")(hidden)
     return keras.Model(inputs, WeightNormDense(networks.NUM_CLASSES)(hidden))
 
 

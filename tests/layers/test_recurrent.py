@@ -39,12 +39,11 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_layer(kind):
-    check_layer(*KINDS[kind])
+def test_layer():
+    check_layer(*KINDS["lstm"])
 
 
-@pytest.mark.parametrize("kind", ["gru_before", "simple", "conv"])
+@pytest.mark.parametrize("kind", ["gru", "gru_before", "simple", "conv"])
 def test_kinds_of_a_layer(kind):
     layer_class, arguments, shape = KINDS[kind]
     check_equals_keras(layer_class, arguments, shape)
@@ -65,7 +64,6 @@ def test_convolutions_of_more_dimensions(layer_class, shape, options):
 
 
 OPTIONS = {
-    "no bias": {"use_bias": False},
     "backwards": {"go_backwards": True, "return_sequences": True},
     "unrolled": {"unroll": True, "return_sequences": True},
     "regularizers": {
@@ -75,7 +73,6 @@ OPTIONS = {
         "activity_regularizer": "l2",
     },
     "constraints": {"kernel_constraint": "max_norm", "recurrent_constraint": "non_neg"},
-    "one step at a time": {"implementation": 1, "activation": "relu"},
 }
 
 
@@ -83,7 +80,15 @@ OPTIONS = {
 def test_options(options):
     arguments = {"units": UNITS, **options}
     check_equals_keras(layers.WeightNormLSTM, arguments, SEQUENCES)
-    check_random(layers.WeightNormLSTM, arguments, SEQUENCES)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "simple"])
+def test_gates_one_by_one_without_bias(kind):
+    layer_class, arguments, shape = KINDS[kind]
+    arguments = {**arguments, "use_bias": False, "activation": "relu"}
+    if kind != "simple":
+        arguments["implementation"] = 1
+    check_random(layer_class, arguments, shape)
 
 
 def draws_for_rows(layer):
@@ -194,3 +199,27 @@ def test_arguments_that_keras_does_not_save():
     layer = layers.WeightNormLSTM(3, use_cudnn=False, implementation=1)
     again = layers.WeightNormLSTM.from_config(layer.get_config())
     assert again.use_cudnn is False and again.cell.implementation == 1
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_what_a_gpu_is_given(name, monkeypatch):
+    """cuDNN gets kernels that hold the draw, and no call where each row has its own."""
+    layer = built(*KINDS[name][:2], inputs_of(SEQUENCES))
+    kernels = []
+
+    def on_a_gpu(*_args, kernel, recurrent_kernel, **_kwargs):
+        kernels.extend([kernel, recurrent_kernel])
+        raise NotImplementedError
+
+    monkeypatch.setattr(f"keras.src.backend.{name}", on_a_gpu)
+    doubled = {
+        id(scale): tf.constant(2.0 * scale.numpy()) for scale in layer.generated_weights
+    }
+    with generated_values(doubled):
+        layer(inputs_of(SEQUENCES))
+    directions = (layer.direction, layer.recurrent_direction)
+    for kernel, direction in zip(kernels, directions, strict=True):
+        np.testing.assert_allclose(kernel, 2.0 * direction.numpy(), atol=1e-6)
+    with generated_values(draws_for_rows(layer)):
+        layer(inputs_of(SEQUENCES))
+    assert len(kernels) == 2
