@@ -111,25 +111,19 @@ class RecurrentWeightNorm(RandomLayer):
         Args:
             layer: A built layer; what it computes, this one then does too.
         """
-        is_twin = isinstance(layer, RecurrentWeightNorm)
-        kernels = ("direction", "recurrent_direction")
-        for name, of_keras in zip(kernels, ("kernel", "recurrent_kernel"), strict=True):
-            own = getattr(self, name)
-            own.assign(
-                getattr(layer, name) if is_twin else getattr(layer.cell, of_keras)
-            )
-        for name, kernel in zip(("scale", "recurrent_scale"), kernels, strict=True):
-            own = getattr(self, name)
-            if own is not None:
-                given = getattr(layer, name) if is_twin else None
-                norm = _norm(getattr(self, kernel), own.dtype)
-                own.assign(norm if given is None else given)
-        for name in ("input_scale", "recurrent_input_scale"):
-            given = getattr(layer, name) if is_twin else None
-            if getattr(self, name) is not None and given is not None:
-                getattr(self, name).assign(given)
+        for prefix in ("", "recurrent_"):
+            direction = getattr(self, f"{prefix}direction")
+            direction.assign(getattr(layer.cell, f"{prefix}kernel"))
+            scale = getattr(self, f"{prefix}scale")
+            if scale is not None:
+                given = getattr(layer, f"{prefix}scale", None)
+                scale.assign(_norm(direction, scale.dtype) if given is None else given)
+            input_scale = getattr(self, f"{prefix}input_scale")
+            given = getattr(layer, f"{prefix}input_scale", None)
+            if input_scale is not None and given is not None:
+                input_scale.assign(given)
         if self.bias is not None:
-            self.bias.assign(layer.bias if is_twin else layer.cell.bias)
+            self.bias.assign(layer.cell.bias)
 
     # -- the layer ------------------------------------------------------------------
 

@@ -35,6 +35,11 @@ KINDS = {
         {"filters": UNITS, "kernel_size": 2},
         (ROWS, STEPS, 4, FEATURES),
     ),
+    "conv_first": (
+        layers.WeightNormConvLSTM1D,
+        {"filters": UNITS, "kernel_size": 2, "data_format": "channels_first"},
+        (ROWS, STEPS, FEATURES, 4),
+    ),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
