@@ -204,7 +204,9 @@ def sequence():
         [
             keras.Input((7,), dtype="int32"),
             layers.Embedding(11, 4, mask_zero=True),
-            layers.Bidirectional(layers.LSTM(3, return_sequences=True), name="lstm"),
+            layers.Bidirectional(
+                layers.LSTM(3, return_sequences=True, name="lstm"), name="lstm"
+            ),
             layers.TimeDistributed(layers.Dense(4), name="distributed"),
             layers.LayerNormalization(),
             layers.GlobalAveragePooling1D(),
