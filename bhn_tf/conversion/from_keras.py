@@ -8,9 +8,16 @@ from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.hypernets import MeanField, RealNVP
 from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.networks.copying import carry_state, copy_network, fresh_layer, is_graph
+from bhn_tf.networks.copying import (
+    carry_state,
+    config_of,
+    copy_network,
+    fresh_layer,
+    is_graph,
+)
 
 # A hypernet of this many weights (16 MB) is affordable beside any network.
 _ALWAYS_AFFORDABLE = 4_000_000
@@ -27,10 +34,11 @@ def from_keras(
 ) -> BayesianHypernet:
     """Turns a Keras model, trained or not, into a Bayesian hypernetwork.
 
-    Dense, convolutional (plain, transposed, depthwise) and EinsumDense layers become
-    their weight-normalised twins of `bhn_tf.layers`, in a copy with the same weights:
-    at the centre the copy answers what the original does. Everything else is kept.
-    The original is left as it is.
+    Dense, convolutional (plain, transposed, depthwise), EinsumDense and recurrent
+    layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in `Bidirectional`) become their
+    weight-normalised twins of `bhn_tf.layers`, in a copy with the same weights: at the
+    centre the copy answers what the original does. Everything else is kept. The
+    original is left as it is.
 
     Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
     through dropout, padding, pooling and concatenation. There γ is generated instead
@@ -84,7 +92,7 @@ def from_keras(
         if decision.target is None:
             return fresh_layer(layer)
         return decision.target.from_config(
-            {**layer.get_config(), "random": decision.random}
+            {**config_of(layer), "random": decision.random}
         )
 
     copies = copy_network(model, make, _carry_over)
@@ -95,7 +103,7 @@ def from_keras(
     if not report.num_random:
         raise ValueError(
             f"Nothing in {model.name!r} would be random:\n{report}\nSupported are "
-            "Dense, EinsumDense and convolutional layers; for others use "
+            "Dense, EinsumDense, convolutional and recurrent layers; for others use "
             "`bhn_tf.layers` in the network itself."
         )
     if hypernet is None:
@@ -129,6 +137,9 @@ def _require_convertible(model, random):
 
 def _carry_over(layer, copied):
     """Gives a copy the layer's weights: as they are, or as direction and scale."""
+    if isinstance(copied, RecurrentWeightNorm):
+        copied.take_weights_of(layer)
+        return
     if not isinstance(copied, WeightNorm):
         carry_state(layer, copied)
         return

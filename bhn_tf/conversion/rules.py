@@ -50,7 +50,7 @@ class ConversionRules:
         self._random = random
         self._only = None if only is None else LayerSelection("only", only, paths)
         self._skip = LayerSelection("skip", skip, paths)
-        self._ends = ScaleTrails(network, _has_scales).ends
+        self._ends = ScaleTrails(network, _scales_outputs).ends
         #: Batch normalisations, and the layers whose scales they stand in for.
         self._stands_in_for = {}
 
@@ -156,6 +156,14 @@ def _has_scales(layer) -> bool:
     return type(layer) in (*TWINS, *_TWO_KERNELS) and not _special_kernel(layer)
 
 
+def _scales_outputs(layer) -> bool:
+    """Whether a layer's scales multiply its outputs before their activation.
+
+    Those of recurrent layers are inside the recurrence, and nothing cancels them.
+    """
+    return _has_scales(layer) and not isinstance(layer, keras.layers.RNN)
+
+
 def _special_kernel(layer) -> str:
     if getattr(layer, "quantization_mode", None) is not None:
         return "its kernel is quantised"
@@ -172,6 +180,11 @@ def _why_not(layer) -> str:
             return _special_kernel(layer)
         if isinstance(layer, supported):
             return f"a class of its own, derived from {supported.__name__}"
+    if type(layer) is keras.layers.RNN:
+        return (
+            f"runs the cell {type(layer.cell).__name__}; `keras.layers.LSTM`, `GRU` "
+            "and `SimpleRNN` have twins"
+        )
     if isinstance(layer, keras.Model):
         return "a model whose layers are not known to Keras"
     return f"{type(layer).__name__} has no weight-normalised twin"

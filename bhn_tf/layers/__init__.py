@@ -8,6 +8,11 @@ from bhn_tf.layers.conv import (
     WeightNormConv2D,
     WeightNormConv3D,
 )
+from bhn_tf.layers.conv_lstm import (
+    WeightNormConvLSTM1D,
+    WeightNormConvLSTM2D,
+    WeightNormConvLSTM3D,
+)
 from bhn_tf.layers.conv_transpose import (
     WeightNormConv1DTranspose,
     WeightNormConv2DTranspose,
@@ -29,6 +34,11 @@ from bhn_tf.layers.dropout import (
 from bhn_tf.layers.einsum_dense import (
     WeightNormEinsumDense,
 )
+from bhn_tf.layers.recurrent import (
+    WeightNormGRU,
+    WeightNormLSTM,
+    WeightNormSimpleRNN,
+)
 
 __all__ = [
     "BatchNormalization",
@@ -42,8 +52,14 @@ __all__ = [
     "WeightNormConv2DTranspose",
     "WeightNormConv3D",
     "WeightNormConv3DTranspose",
+    "WeightNormConvLSTM1D",
+    "WeightNormConvLSTM2D",
+    "WeightNormConvLSTM3D",
     "WeightNormDense",
     "WeightNormDepthwiseConv1D",
     "WeightNormDepthwiseConv2D",
     "WeightNormEinsumDense",
+    "WeightNormGRU",
+    "WeightNormLSTM",
+    "WeightNormSimpleRNN",
 ]
