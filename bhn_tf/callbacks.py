@@ -3,6 +3,10 @@
 import keras
 import numpy as np
 
+from bhn_tf.divergence import Diverged, DivergenceGuard
+
+__all__ = ["Diverged", "DivergenceGuard", "KLAnnealing"]
+
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class KLAnnealing(keras.callbacks.Callback):

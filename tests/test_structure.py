@@ -27,7 +27,7 @@ ORDER = [
     {"models"},
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
-    | {"conformal", "plots", "data"},
+    | {"conformal", "divergence", "plots", "data"},
     {"scoring", "beam"},
     {"demo"},
 ]

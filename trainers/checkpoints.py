@@ -37,6 +37,11 @@ class Checkpoints:
             if other not in kept:
                 path.unlink()
 
+    def last_path(self, method: str) -> Path | None:
+        """Where the latest model of a method is; `None` where there is none."""
+        found = sorted(self._found(method))
+        return found[-1][1] if found else None
+
     def load(self, method: str) -> tuple[int, keras.Model] | None:
         """Returns the latest that can be read as `(epochs done, model)`, or `None`.
 

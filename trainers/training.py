@@ -8,7 +8,8 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from trainers.config import CommonConfig
+from bhn_tf.callbacks import Diverged, DivergenceGuard
+from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
 _SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -121,17 +122,31 @@ def train(
 
     Returns:
         The trained model and the seconds of training, over all runs.
+
+    Raises:
+        UsageProblem: If training diverges; the checkpoints before it stay.
     """
     keras.utils.set_random_seed(config.seed)
     with strategy_of(config.strategy).scope():
         first_epoch, model = folder.checkpoints.load(method) or (0, make_model())
     if first_epoch < epochs:
-        model.fit(
-            shuffled_epochs(x, y, config.batch_size, config.seed, first_epoch, epochs),
-            steps_per_epoch=-(-len(x) // config.batch_size),
-            initial_epoch=first_epoch,
-            epochs=epochs,
-            verbose=0,
-            callbacks=[*callbacks, _Progress(folder, method, first_epoch, epochs)],
-        )
+        progress = _Progress(folder, method, first_epoch, epochs)
+        try:
+            model.fit(
+                shuffled_epochs(
+                    x, y, config.batch_size, config.seed, first_epoch, epochs
+                ),
+                steps_per_epoch=-(-len(x) // config.batch_size),
+                initial_epoch=first_epoch,
+                epochs=epochs,
+                verbose=0,
+                callbacks=[*callbacks, DivergenceGuard(), progress],
+            )
+        except Diverged as error:
+            kept = folder.checkpoints.last_path(method)
+            state = f"Its last sound state is {kept}" if kept else "No state was kept"
+            raise UsageProblem(
+                f"{method}: {error} {state}; with --learning_rate below "
+                f"{config.learning_rate:g} give another --output_dir, or --overwrite."
+            ) from error
     return model, sum(entry["seconds"] for entry in folder.epochs.read(method))

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import bhn_tf
-from trainers.config import CommonConfig
+from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 from trainers.training import shuffled_epochs, strategy_of, train
 
@@ -72,3 +72,18 @@ def test_a_process_has_one_strategy_of_a_name():
     # Two would give their collective operations the same keys, and clash.
     assert strategy_of("mirrored") is strategy_of("mirrored")
     assert strategy_of("default") is tf.distribute.get_strategy()
+
+
+def test_a_run_that_diverges_ends_with_its_last_sound_state_named(data, tmp_path):
+    def make_exploding_model():
+        model = make_model()
+        model.compile(keras.optimizers.SGD(1e30))
+        return model
+
+    config = CommonConfig(output_dir=str(tmp_path / "run"), batch_size=16)
+    with (
+        RunFolder(config, "test") as folder,
+        pytest.raises(UsageProblem, match=r"bhn: .*diverged in epoch 1, step \d.*kept"),
+    ):
+        train(folder, "bhn", config, make_exploding_model, *data, epochs=3)
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())

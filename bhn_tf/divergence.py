@@ -1,0 +1,83 @@
+"""Ends training that diverges, before weights that are no numbers are kept."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+_TERMS = ("kl", "regularization", "nll", "loss")
+
+
+class Diverged(FloatingPointError):
+    """A term of the loss, or a weight, is no number any more.
+
+    Attributes:
+        epoch: The epoch in which it happened, from 0 on.
+        step: The last step of it that was made, from 0 on.
+        term: "nll", "kl", "regularization" or "loss", whichever broke alone;
+            "gradient" where weights broke.
+    """
+
+    def __init__(self, epoch: int, step: int, term: str):
+        super().__init__(
+            f"Training diverged in epoch {epoch + 1}, step {step + 1}: "
+            f"{_SENTENCES.get(term, f'`{term}` is no number')}. A lower learning rate, "
+            "or `clipnorm` in the optimizer, is the usual mend."
+        )
+        self.epoch, self.step, self.term = epoch, step, term
+
+
+_SENTENCES = {
+    "gradient": "a gradient has left weights that are no numbers",
+    "kl": "the KL, log q(g) - log p(g), is no number",
+    "nll": "the negative log-likelihood is no number",
+}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class DivergenceGuard(keras.callbacks.Callback):
+    """Raises `Diverged` at the first step whose loss is no number.
+
+    Keras's `TerminateOnNaN` ends such a training as if it had succeeded, with the
+    broken weights. Put this one before callbacks that save: they then see sound weights
+    alone, since all weights are looked at, too, at the end of every epoch.
+
+    Raises:
+        Diverged: From `fit`, with the epoch, the step and the term.
+
+    Example:
+    ```python
+    model.fit(x, y, epochs=50, callbacks=[bhn_tf.callbacks.DivergenceGuard()])
+    ```
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._epoch = self._step = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._step = batch
+        logs = logs or {}
+        broken = [t for t in _TERMS if t in logs and not np.all(np.isfinite(logs[t]))]
+        if not broken:
+            return
+        # The loss is broken wherever a term of it is. Two terms break at once where
+        # the weights are broken that both are made of.
+        terms = [term for term in broken if term != "loss"]
+        is_gradient = {"nll", "kl"} <= set(terms)
+        term = "gradient" if is_gradient else (terms or broken)[0]
+        raise Diverged(self._epoch, self._step, term)
+
+    def on_epoch_end(self, epoch, logs=None):
+        for variable in self.model.trainable_variables:
+            if not tf.reduce_all(tf.math.is_finite(variable.value)):
+                raise Diverged(epoch, self._step, "gradient")
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
