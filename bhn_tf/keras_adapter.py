@@ -46,11 +46,16 @@ def layers_of(network: keras.Layer) -> list[keras.Layer]:
     def visit(layer):
         if id(layer) not in found:
             found[id(layer)] = layer
-            for inner in layer._layers:
+            for inner in layers_inside(layer):
                 visit(inner)
 
     visit(network)
     return list(found.values())
+
+
+def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
+    """Returns the layers that a layer holds itself, in the order of its attributes."""
+    return list(layer._layers)
 
 
 def layers_as_keras_flattens(network: keras.Layer) -> list[keras.Layer]:

@@ -3,6 +3,8 @@
 import keras
 from absl import logging
 
+from bhn_tf import keras_adapter
+from bhn_tf.conversion.carrying import carry_over
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
@@ -10,7 +12,7 @@ from bhn_tf.hypernets import MeanField, RealNVP
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.networks.copying import carry_state, copy_network, fresh_layer, is_graph
+from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
 
 # A hypernet of this many weights (16 MB) is affordable beside any network.
 _ALWAYS_AFFORDABLE = 4_000_000
@@ -27,15 +29,18 @@ def from_keras(
 ) -> BayesianHypernet:
     """Turns a Keras model, trained or not, into a Bayesian hypernetwork.
 
-    Dense, convolutional (plain, transposed, depthwise) and EinsumDense layers become
-    their weight-normalised twins of `bhn_tf.layers`, in a copy with the same weights:
-    at the centre the copy answers what the original does. Everything else is kept.
-    The original is left as it is.
+    Dense, convolutional (plain, transposed, depthwise, separable), EinsumDense,
+    attention and Embedding layers become their weight-normalised twins of
+    `bhn_tf.layers`, in a copy with the same weights: at the centre the copy answers
+    what the original does. Everything else is kept. The original is left as it is.
 
     Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
     through dropout, padding, pooling and concatenation. There γ is generated instead
-    (and β for "scale_and_bias"), and the layer stays as it is. A sum of branches does
-    not cancel their scales, nor does a normalisation over several channels.
+    (and β for "scale_and_bias"), and the layer stays as it is; without a γ
+    (`scale=False`) it gets one, which is 1 at the centre. A `GroupNormalization` with
+    a group for each channel does the same. A sum of branches does not cancel their
+    scales, nor does a normalisation over several channels: `LayerNormalization`,
+    `RMSNormalization` and `GroupNormalization` have their own γ generated besides.
 
     `model.conversion_report` says what became of every layer.
 
@@ -84,10 +89,10 @@ def from_keras(
         if decision.target is None:
             return fresh_layer(layer)
         return decision.target.from_config(
-            {**layer.get_config(), "random": decision.random}
+            {**layer.get_config(), "random": decision.random, **decision.arguments}
         )
 
-    copies = copy_network(model, make, _carry_over)
+    copies = copy_network(model, make, carry_over)
     for layer in paths:
         if frozen.covers(layer):
             copies[layer].trainable = False
@@ -95,8 +100,8 @@ def from_keras(
     if not report.num_random:
         raise ValueError(
             f"Nothing in {model.name!r} would be random:\n{report}\nSupported are "
-            "Dense, EinsumDense and convolutional layers; for others use "
-            "`bhn_tf.layers` in the network itself."
+            "Dense, EinsumDense, Embedding, convolutional, attention and normalising "
+            "layers; for others use `bhn_tf.layers` in the network itself."
         )
     if hypernet is None:
         hypernet = _chosen_hypernet(report.num_random, model.count_params())
@@ -127,41 +132,31 @@ def _require_convertible(model, random):
         )
 
 
-def _carry_over(layer, copied):
-    """Gives a copy the layer's weights: as they are, or as direction and scale."""
-    if not isinstance(copied, WeightNorm):
-        carry_state(layer, copied)
-        return
-    is_twin = isinstance(layer, WeightNorm)
-    copied.direction.assign(layer.direction if is_twin else layer.kernel)
-    if copied.scale is not None:
-        scale = layer.scale if is_twin else None
-        copied.scale.assign(copied.kernel_norm() if scale is None else scale)
-    if copied.input_scale is not None and is_twin and layer.input_scale is not None:
-        copied.input_scale.assign(layer.input_scale)
-    if copied.bias is not None:
-        copied.bias.assign(layer.bias)
-
-
 def _report(paths, decisions, copies):
     rows = []
     for layer, (path, *others) in paths.items():
         copied, reason = copies[layer], decisions[layer].reason
-        is_random = isinstance(copied, RandomLayer)
-        generated = copied.generated_weights if is_random else []
         if others:
             shared = f"shared with {', '.join(others)}"
             reason = f"{reason}; {shared}".removeprefix("; ")
+        inside = keras_adapter.layers_of(copied)
+        parts = [part for part in inside if isinstance(part, RandomLayer)]
         rows.append(
             ReportRow(
                 path,
                 type(layer).__name__,
-                tuple(variable.name for variable in generated),
-                copied.num_random if is_random else 0,
+                tuple(name for part in parts for name in _generated(part, copied)),
+                sum(part.num_random for part in parts),
                 reason,
             )
         )
     return ConversionReport(tuple(rows))
+
+
+def _generated(part, layer):
+    """Names of what is generated; of a part of a layer, behind the part's own."""
+    prefix = "" if part is layer else f"{part.name}/"
+    return [prefix + variable.name for variable in part.generated_weights]
 
 
 def _chosen_hypernet(num_random, num_weights):

@@ -1,13 +1,16 @@
 """What becomes random in a Keras network, and what cannot."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import keras
 
-from bhn_tf import layers
+from bhn_tf import keras_adapter, layers
 from bhn_tf.conversion.scale_trails import ScaleTrails
 from bhn_tf.conversion.selection import LayerSelection
 from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_parts import RandomParts
 
 #: Keras layers and their weight-normalised twins.
 TWINS = {
@@ -16,8 +19,17 @@ TWINS = {
     if name.startswith("WeightNorm")
 }
 
-# Layers that need no twin where a batch normalisation takes their scales over.
-_TWO_KERNELS = (keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
+#: Keras normalisations and their twins, which have γ generated.
+NORMALIZATIONS = {
+    getattr(keras.layers, name): getattr(layers, name)
+    for name in layers.__all__
+    if name.endswith("Normalization")
+}
+
+# They have a γ for each channel where they cancel the scales of channels.
+_TAKE_OVER = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
+
+_ATTENTION = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
 
 class Decision(NamedTuple):
@@ -27,11 +39,13 @@ class Decision(NamedTuple):
         reason: Why it is so, for the report.
         target: Class of the layer in its place; `None` for a plain copy.
         random: The argument `random` of that layer.
+        arguments: Its other arguments, where they are not those of the original.
     """
 
     reason: str
     target: type | None = None
     random: str | None = None
+    arguments: Mapping = MappingProxyType({})
 
 
 class ConversionRules:
@@ -51,22 +65,21 @@ class ConversionRules:
         self._only = None if only is None else LayerSelection("only", only, paths)
         self._skip = LayerSelection("skip", skip, paths)
         self._ends = ScaleTrails(network, _has_scales).ends
-        #: Batch normalisations, and the layers whose scales they stand in for.
+        #: Normalisations, and the layers whose scales they stand in for.
         self._stands_in_for = {}
 
     def decisions(self) -> dict:
         """Returns a `Decision` for every layer."""
-        # A batch normalisation may come before the layer it stands in for.
-        is_norm = {
-            layer: isinstance(layer, keras.layers.BatchNormalization)
-            for layer in self._paths
-        }
-        decided = {
-            layer: self._of(layer) for layer in self._paths if not is_norm[layer]
-        }
-        decided |= {
-            layer: self._of_norm(layer) for layer in self._paths if is_norm[layer]
-        }
+        # A normalisation may come before the layer it stands in for, and another one
+        # stand in for itself: it has a scale of its own.
+        phases = ([], [], [])
+        for layer in self._paths:
+            is_batch = isinstance(layer, keras.layers.BatchNormalization)
+            is_norm = type(layer) in NORMALIZATIONS
+            phases[2 if is_batch else 1 if is_norm else 0].append(layer)
+        decided = {layer: self._of(layer) for layer in phases[0]}
+        for layer in (*phases[1], *phases[2]):
+            decided[layer] = self._of_norm(layer)
         return {layer: decided[layer] for layer in self._paths}
 
     def _left_out(self, layer) -> str:
@@ -78,25 +91,36 @@ class ConversionRules:
         return ""
 
     def _of(self, layer):
-        if isinstance(layer, RandomLayer):
+        if isinstance(layer, RandomLayer | RandomParts):
             return self._of_random_layer(layer)
         if not _has_scales(layer):
             return Decision(_why_not(layer))
         left_out = self._left_out(layer)
         if left_out:
             return Decision(left_out)
+        norms, is_cancelled = self._cancelling(layer)
+        if is_cancelled and not isinstance(layer, _ATTENTION):
+            return self._of_cancelled(layer, norms)
+        random, remark = self._random, self._remark(layer, norms, is_cancelled)
+        target = TWINS[type(layer)]
+        if random not in _modes(target):
+            # Numbers of words, say, are no inputs to scale.
+            random = "scale"
+        return Decision(remark, target, random)
+
+    def _cancelling(self, layer):
+        """The normalisations behind a layer, and whether they leave nothing of it."""
         ends = self._ends.get(layer, [])
         norms = [end for end in ends if end is not None]
-        is_cancelled = bool(norms) and len(norms) == len(ends)
-        if is_cancelled and not self._random.startswith("kernel"):
-            return self._of_cancelled(layer, norms)
-        if type(layer) not in TWINS:
-            return Decision(_why_not(layer))
-        remark = self._remark(layer, norms, is_cancelled)
-        return Decision(remark, TWINS[type(layer)], self._random)
+        is_everywhere = bool(norms) and len(norms) == len(ends)
+        return norms, is_everywhere and not self._random.startswith("kernel")
 
     def _of_cancelled(self, layer, norms):
-        able = [norm for norm in norms if norm.gamma is not None]
+        able = [
+            norm
+            for norm in norms
+            if isinstance(norm, _TAKE_OVER) and not _is_foreign(norm)
+        ]
         taking = [norm for norm in able if not self._skip.covers(norm)]
         for norm in taking:
             self._stands_in_for.setdefault(norm, []).append(layer)
@@ -106,16 +130,18 @@ class ConversionRules:
             reason = f"{self._names(able)} cancels its scale, and `skip` names that too"
         else:
             reason = (
-                f"{self._names(norms)} cancels its scale and, with scale=False, has "
-                "no γ to generate; `random='kernel'` would make this layer random"
+                f"{self._names(norms)} cancels its scale and has no γ in its place; "
+                "`random='kernel'` would make this layer random"
             )
         return Decision(reason)
 
     def _remark(self, layer, norms, is_cancelled):
-        """What a batch normalisation behind it does to a random layer."""
+        """What a normalisation behind it does to a random layer."""
         if not norms:
             return ""
-        if not is_cancelled:
+        if isinstance(layer, _ATTENTION):
+            return f"{self._names(norms)} cancels the scale of its last projection"
+        if not self._random.startswith("kernel"):
             return f"{self._names(norms)} normalises it in one branch only"
         has_bias = self._random == "kernel_and_bias" and layer.bias is not None
         bias = " and its bias" if has_bias else ""
@@ -124,22 +150,46 @@ class ConversionRules:
     def _of_norm(self, layer):
         if isinstance(layer, RandomLayer):
             return self._of_random_layer(layer)
-        is_picked = self._only is not None and self._only.picks(layer)
         sources = self._stands_in_for.get(layer, [])
-        if not (sources or is_picked) or self._skip.covers(layer):
-            return Decision(
-                self._left_out(layer) or "cancels no scale that would be generated"
-            )
-        if layer.gamma is None:
-            return Decision("with scale=False it has no γ to generate")
-        reason = f"instead of the scale of {self._names(sources)}" if sources else ""
-        random = "scale"
-        if self._random.endswith("_and_bias"):
+        is_picked = self._only is not None and self._only.picks(layer)
+        if self._skip.covers(layer):
+            return Decision(self._left_out(layer))
+        if not (sources or is_picked):
+            reason = self._left_out(layer) or self._why_no_own_gamma(layer)
+            if reason:
+                return Decision(reason)
+            norms, is_cancelled = self._cancelling(layer)
+            if is_cancelled:
+                return self._of_cancelled(layer, norms)
+        return self._of_gamma(layer, sources)
+
+    def _why_no_own_gamma(self, layer):
+        """Why a normalisation that replaces no scale stays as it is, or nothing."""
+        if isinstance(layer, keras.layers.BatchNormalization):
+            return "cancels no scale that would be generated"
+        if self._random.startswith("kernel"):
+            return "has no kernel"
+        if not _has_gamma(layer):
+            return "with scale=False it has no γ to generate"
+        return ""
+
+    def _of_gamma(self, layer, sources):
+        if _is_foreign(layer):
+            return Decision(_why_not(layer))
+        reasons, arguments = [], {}
+        if sources:
+            reasons.append(f"instead of the scale of {self._names(sources)}")
+        if not _has_gamma(layer):
+            # A γ of 1 changes nothing at the centre.
+            reasons.append("with scale=False it had no γ: a new one, 1 at first")
+            arguments = {"scale": True, "gamma_initializer": "ones"}
+        target, random = NORMALIZATIONS[type(layer)], "scale"
+        if self._random in _modes(target) and self._random != "scale":
             if layer.beta is not None:
                 random = "scale_and_bias"
             else:
-                reason = f"{reason}; with center=False it has no β".removeprefix("; ")
-        return Decision(reason, layers.BatchNormalization, random)
+                reasons.append("with center=False it has no β")
+        return Decision("; ".join(reasons), target, random, arguments)
 
     def _of_random_layer(self, layer):
         left_out = self._left_out(layer)
@@ -153,21 +203,44 @@ class ConversionRules:
 
 def _has_scales(layer) -> bool:
     """Whether a layer's outputs have scales that a twin or γ could generate."""
-    return type(layer) in (*TWINS, *_TWO_KERNELS) and not _special_kernel(layer)
+    if type(layer) in TWINS:
+        return not _special_kernel(layer)
+    is_own = not isinstance(layer, keras.layers.BatchNormalization)
+    return is_own and type(layer) in NORMALIZATIONS and _has_gamma(layer)
+
+
+def _modes(target):
+    """What a twin can have generated."""
+    is_made_of_parts = issubclass(target, RandomParts)
+    return target.MODES if is_made_of_parts else target.GENERATED
+
+
+def _has_gamma(layer) -> bool:
+    if isinstance(layer, keras.layers.RMSNormalization):
+        return True
+    return layer.gamma is not None
+
+
+def _is_foreign(norm) -> bool:
+    """Whether there is no twin of exactly this normalisation."""
+    return type(norm) not in NORMALIZATIONS or getattr(norm, "rms_scaling", False)
 
 
 def _special_kernel(layer) -> str:
-    if getattr(layer, "quantization_mode", None) is not None:
-        return "its kernel is quantised"
-    if getattr(layer, "lora_enabled", False):
-        return "its kernel has LoRA"
+    for inner in keras_adapter.layers_of(layer):
+        if getattr(inner, "quantization_mode", None) is not None:
+            return "its kernel is quantised"
+        if getattr(inner, "lora_enabled", False):
+            return "its kernel has LoRA"
     return ""
 
 
 def _why_not(layer) -> str:
     if not layer.weights:
         return "has no weights"
-    for supported in TWINS:
+    if getattr(layer, "rms_scaling", False):
+        return "its `rms_scaling` is deprecated; RMSNormalization has a twin"
+    for supported in (*TWINS, *NORMALIZATIONS):
         if type(layer) is supported:
             return _special_kernel(layer)
         if isinstance(layer, supported):

@@ -37,7 +37,8 @@ class WeightNormEmbedding(WeightNorm, keras.layers.Embedding):
     """
 
     GENERATED: ClassVar = {
-        mode: names for mode, names in WeightNorm.GENERATED.items() if mode != "rank_one"
+        mode: WeightNorm.GENERATED[mode]
+        for mode in ("none", "scale", "scale_and_bias", "kernel", "kernel_and_bias")
     }
 
     #: An embedding has neither.

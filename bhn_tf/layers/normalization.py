@@ -43,7 +43,12 @@ class LayerNormalization(RandomAffine, keras.layers.LayerNormalization):
         self._add_affine(tuple(input_shape[axis] for axis in self.axis))
 
     def call(self, inputs):
-        return self._scaled_and_shifted(super().call(inputs))
+        # Keras's own would apply γ and β as they are held.
+        outputs = keras.ops.layer_normalization(
+            inputs, axis=self.axis, epsilon=self.epsilon
+        )
+        outputs = keras.ops.cast(outputs, self.compute_dtype)
+        return self._scaled_and_shifted(outputs)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
