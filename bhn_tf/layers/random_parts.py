@@ -62,6 +62,11 @@ class RandomParts:
         """Whether every row can have a draw of its own."""
         return not self.random.startswith("kernel")
 
+    def hand_over(self) -> None:
+        """Leaves the generated weights of all parts to a hypernet."""
+        for part in self.random_parts:
+            part.hand_over()
+
     def get_config(self):
         return {
             **super().get_config(),
