@@ -12,7 +12,7 @@ from bhn_tf.hypernets import MeanField, RealNVP
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
+from bhn_tf.networks.copying import copy_network, is_graph
 
 # A hypernet of this many weights (16 MB) is affordable beside any network.
 _ALWAYS_AFFORDABLE = 4_000_000
@@ -85,12 +85,7 @@ def from_keras(
     frozen = LayerSelection("freeze", freeze, paths)
 
     def make(layer):
-        decision = decisions[layer]
-        if decision.target is None:
-            return fresh_layer(layer)
-        return decision.target.from_config(
-            {**layer.get_config(), "random": decision.random, **decision.arguments}
-        )
+        return decisions[layer].new_layer(layer)
 
     copies = copy_network(model, make, carry_over)
     for layer in paths:

@@ -7,10 +7,13 @@ from typing import NamedTuple
 import keras
 
 from bhn_tf import keras_adapter, layers
-from bhn_tf.conversion.scale_trails import ScaleTrails
-from bhn_tf.conversion.selection import LayerSelection
+from bhn_tf.conversion.entering import entered, is_of_ones_own
+from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
+from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.networks.copying import fresh_layer, is_graph
+from bhn_tf.networks.entered import CannotBeEntered
 
 #: Keras layers and their weight-normalised twins.
 TWINS = {
@@ -40,19 +43,31 @@ class Decision(NamedTuple):
         target: Class of the layer in its place; `None` for a plain copy.
         random: The argument `random` of that layer.
         arguments: Its other arguments, where they are not those of the original.
+        made: The layer in its place, where that has been made already.
     """
 
     reason: str
     target: type | None = None
     random: str | None = None
     arguments: Mapping = MappingProxyType({})
+    made: keras.layers.Layer | None = None
+
+    def new_layer(self, layer):
+        """Returns the layer in the place of one, without its weights."""
+        if self.made is not None:
+            return self.made
+        if self.target is None:
+            return fresh_layer(layer)
+        config = {**layer.get_config(), "random": self.random, **self.arguments}
+        return self.target.from_config(config)
 
 
 class ConversionRules:
     """Decides for every layer of a network whether it becomes random.
 
     Args:
-        network: A built Sequential or functional model.
+        network: A built Sequential or functional model; `None` for layers of which
+            nothing is known but that they are there.
         paths: Its layers, from `paths_of_layers`.
         random: What converted layers have generated.
         only: The layers to make random; `None` for all.
@@ -64,7 +79,9 @@ class ConversionRules:
         self._random = random
         self._only = None if only is None else LayerSelection("only", only, paths)
         self._skip = LayerSelection("skip", skip, paths)
-        self._ends = ScaleTrails(network, _has_scales).ends
+        self._ends = {}
+        if network is not None:
+            self._ends = ScaleTrails(network, _is_followed).ends
         #: Normalisations, and the layers whose scales they stand in for.
         self._stands_in_for = {}
 
@@ -93,11 +110,14 @@ class ConversionRules:
     def _of(self, layer):
         if isinstance(layer, RandomLayer | RandomParts):
             return self._of_random_layer(layer)
-        if not _has_scales(layer):
+        is_own = is_of_ones_own(layer)
+        if not (_has_scales(layer) or is_own):
             return Decision(_why_not(layer))
         left_out = self._left_out(layer)
         if left_out:
             return Decision(left_out)
+        if is_own:
+            return self._of_own_layer(layer)
         norms, is_cancelled = self._cancelling(layer)
         if is_cancelled and not isinstance(layer, _ATTENTION):
             return self._of_cancelled(layer, norms)
@@ -107,6 +127,31 @@ class ConversionRules:
             # Numbers of words, say, are no inputs to scale.
             random = "scale"
         return Decision(remark, target, random)
+
+    def _of_own_layer(self, layer):
+        norms, is_cancelled = self._cancelling(layer)
+        try:
+            made = entered(layer, self._maker_inside)
+        except CannotBeEntered as error:
+            return Decision(f"{type(layer).__name__} is not entered: {error}")
+        reason = "layers that it holds are exchanged, its call is kept"
+        if is_cancelled:
+            reason += f"; {self._names(norms)} may cancel the scale of its last one"
+        return Decision(reason, made=made)
+
+    def _maker_inside(self, inner):
+        """Makes the layers in the place of one inside a layer of somebody's own."""
+        network = inner if is_graph(inner) else None
+        paths = {inner: [inner.name]} if network is None else paths_of_layers(inner)
+        may_cancel = network is None and not self._random.startswith("kernel")
+        if may_cancel and normalizes_each_output(inner):
+            raise CannotBeEntered(
+                f"it holds {inner.name!r}, which cancels the scales of what comes "
+                "before, and only its `call` knows what that is"
+            )
+        rules = ConversionRules(network, paths, self._random, None, ())
+        decisions = rules.decisions()
+        return lambda layer: decisions[layer].new_layer(layer)
 
     def _cancelling(self, layer):
         """The normalisations behind a layer, and whether they leave nothing of it."""
@@ -201,6 +246,10 @@ class ConversionRules:
         return ", ".join(self._paths[layer][0] for layer in of_layers)
 
 
+def _is_followed(layer) -> bool:
+    return _has_scales(layer) or is_of_ones_own(layer)
+
+
 def _has_scales(layer) -> bool:
     """Whether a layer's outputs have scales that a twin or γ could generate."""
     if type(layer) in TWINS:
@@ -238,6 +287,8 @@ def _special_kernel(layer) -> str:
 def _why_not(layer) -> str:
     if not layer.weights:
         return "has no weights"
+    if isinstance(layer, keras.layers.PReLU):
+        return "its slopes stay as they are"
     if getattr(layer, "rms_scaling", False):
         return "its `rms_scaling` is deprecated; RMSNormalization has a twin"
     for supported in (*TWINS, *NORMALIZATIONS):

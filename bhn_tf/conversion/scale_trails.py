@@ -126,6 +126,15 @@ class ScaleTrails:
             ends.append(end)
 
 
+def normalizes_each_output(layer) -> bool:
+    """Whether a built layer cancels the scales of units or channels, if any."""
+    if isinstance(layer, keras.layers.GroupNormalization):
+        return layer.groups == layer.input_spec.axes[layer.axis]
+    if isinstance(layer, _OVER_AXES):
+        return -1 not in layer.axis and layer.input_spec is None
+    return isinstance(layer, keras.layers.BatchNormalization)
+
+
 def _cancels(layer, axis):
     """Whether a layer divides each entry of an axis by a size of its own."""
     rank = len(layer.output.shape)

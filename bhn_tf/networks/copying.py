@@ -10,6 +10,7 @@ import tempfile
 import keras
 
 from bhn_tf import keras_adapter
+from bhn_tf.networks.entered import EnteredLayer
 
 # The two kinds of models whose layers and connections Keras knows. A class that
 # overrides `call` keeps them to itself.
@@ -107,13 +108,16 @@ def carry_own_state(layer, copied) -> None:
 def pairs(layer, copied) -> list[tuple]:
     """A layer and the layers inside it, each with its copy.
 
-    Of a layer without any inside, the copy may be made of several.
+    Of a layer without any inside, the copy may be made of several; one whose layers
+    were exchanged is its copy's content.
     """
     found: dict[int, tuple] = {}
 
     def visit(old, new):
         if id(old) in found:
             return
+        if isinstance(new, EnteredLayer) and not isinstance(old, EnteredLayer):
+            new = new.layer
         found[id(old)] = old, new
         inside = keras_adapter.layers_inside(old)
         if inside:
