@@ -59,9 +59,16 @@ def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def own_attributes(layer: keras.Layer) -> dict:
-    """Returns the attributes that a class has added to those of every layer."""
-    of_every_layer = vars(keras.layers.Layer())
-    return {k: v for k, v in vars(layer).items() if k not in of_every_layer}
+    """Returns the attributes that a class has added to those of every layer.
+
+    TensorFlow keeps a list of them, for checkpoints, under names of its own.
+    """
+    others = set(vars(keras.layers.Layer()))
+    return {
+        name: value
+        for name, value in vars(layer).items()
+        if name not in others and not name.startswith("_self_")
+    }
 
 
 def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:

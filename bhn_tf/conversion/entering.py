@@ -4,6 +4,7 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.conversion.carrying import carry_over
+from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
 from bhn_tf.networks.entered import (
     CannotBeEntered,
@@ -19,6 +20,27 @@ def is_of_ones_own(layer) -> bool:
     is_keras = type(layer).__module__.split(".")[0] in ("keras", "bhn_tf")
     is_model = isinstance(layer, keras.Model)
     return not (is_keras or is_model) and bool(keras_adapter.layers_inside(layer))
+
+
+def generated_in(layer, place=()):
+    """Yields what is generated in a converted layer, and where that is.
+
+    Args:
+        layer: A layer of a converted network.
+        place: Names of what the layer is in, if these are to be told.
+    """
+    owner = layer.layer if isinstance(layer, EnteredLayer) else layer
+    seen = set()
+    for path, inner in layers_by_path(owner) if is_of_ones_own(owner) else []:
+        if id(inner) not in seen:
+            seen.add(id(inner))
+            yield from generated_in(inner, (*place, *map(str, path)))
+    if seen:
+        return
+    for part in keras_adapter.layers_of(layer):
+        if isinstance(part, RandomLayer):
+            inside = place if part is layer else (*place, part.name)
+            yield from ((inside, variable) for variable in part.generated_weights)
 
 
 def entered(layer, maker_for) -> EnteredLayer:

@@ -1,15 +1,16 @@
 """From a Keras model to a Bayesian hypernetwork around a copy of it."""
 
+import math
+
 import keras
 from absl import logging
 
-from bhn_tf import keras_adapter
 from bhn_tf.conversion.carrying import carry_over
+from bhn_tf.conversion.entering import generated_in
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.hypernets import MeanField, RealNVP
-from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.networks.copying import copy_network, is_graph
@@ -41,6 +42,11 @@ def from_keras(
     a group for each channel does the same. A sum of branches does not cancel their
     scales, nor does a normalisation over several channels: `LayerNormalization`,
     `RMSNormalization` and `GroupNormalization` have their own γ generated besides.
+
+    Layers of classes of your own are entered: those that they hold as attributes, in
+    lists or in dictionaries are exchanged in a copy, which keeps its `call`. One that
+    holds a batch normalisation stays as it is, since only its `call` knows what that
+    normalises; the report names this reason and others.
 
     `model.conversion_report` says what became of every layer.
 
@@ -134,24 +140,13 @@ def _report(paths, decisions, copies):
         if others:
             shared = f"shared with {', '.join(others)}"
             reason = f"{reason}; {shared}".removeprefix("; ")
-        inside = keras_adapter.layers_of(copied)
-        parts = [part for part in inside if isinstance(part, RandomLayer)]
-        rows.append(
-            ReportRow(
-                path,
-                type(layer).__name__,
-                tuple(name for part in parts for name in _generated(part, copied)),
-                sum(part.num_random for part in parts),
-                reason,
-            )
-        )
+        names, num_random = [], 0
+        for place, variable in generated_in(copied):
+            names.append("/".join([*place, variable.name]))
+            num_random += math.prod(variable.shape)
+        kind = type(layer).__name__
+        rows.append(ReportRow(path, kind, tuple(names), num_random, reason))
     return ConversionReport(tuple(rows))
-
-
-def _generated(part, layer):
-    """Names of what is generated; of a part of a layer, behind the part's own."""
-    prefix = "" if part is layer else f"{part.name}/"
-    return [prefix + variable.name for variable in part.generated_weights]
 
 
 def _chosen_hypernet(num_random, num_weights):

@@ -6,33 +6,24 @@ from typing import NamedTuple
 
 import keras
 
-from bhn_tf import keras_adapter, layers
 from bhn_tf.conversion.entering import entered, is_of_ones_own
 from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
+from bhn_tf.conversion.twins import (
+    ATTENTION,
+    NORMALIZATIONS,
+    TAKE_OVER,
+    TWINS,
+    has_gamma,
+    has_scales,
+    is_foreign,
+    modes_of,
+    why_not,
+)
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.random_parts import RandomParts
 from bhn_tf.networks.copying import fresh_layer, is_graph
 from bhn_tf.networks.entered import CannotBeEntered
-
-#: Keras layers and their weight-normalised twins.
-TWINS = {
-    getattr(keras.layers, name.removeprefix("WeightNorm")): getattr(layers, name)
-    for name in layers.__all__
-    if name.startswith("WeightNorm")
-}
-
-#: Keras normalisations and their twins, which have γ generated.
-NORMALIZATIONS = {
-    getattr(keras.layers, name): getattr(layers, name)
-    for name in layers.__all__
-    if name.endswith("Normalization")
-}
-
-# They have a γ for each channel where they cancel the scales of channels.
-_TAKE_OVER = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
-
-_ATTENTION = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
 
 class Decision(NamedTuple):
@@ -89,7 +80,7 @@ class ConversionRules:
         """Returns a `Decision` for every layer."""
         # A normalisation may come before the layer it stands in for, and another one
         # stand in for itself: it has a scale of its own.
-        phases = ([], [], [])
+        phases: tuple[list, list, list] = ([], [], [])
         for layer in self._paths:
             is_batch = isinstance(layer, keras.layers.BatchNormalization)
             is_norm = type(layer) in NORMALIZATIONS
@@ -111,19 +102,19 @@ class ConversionRules:
         if isinstance(layer, RandomLayer | RandomParts):
             return self._of_random_layer(layer)
         is_own = is_of_ones_own(layer)
-        if not (_has_scales(layer) or is_own):
-            return Decision(_why_not(layer))
+        if not (has_scales(layer) or is_own):
+            return Decision(why_not(layer))
         left_out = self._left_out(layer)
         if left_out:
             return Decision(left_out)
         if is_own:
             return self._of_own_layer(layer)
         norms, is_cancelled = self._cancelling(layer)
-        if is_cancelled and not isinstance(layer, _ATTENTION):
+        if is_cancelled and not isinstance(layer, ATTENTION):
             return self._of_cancelled(layer, norms)
         random, remark = self._random, self._remark(layer, norms, is_cancelled)
         target = TWINS[type(layer)]
-        if random not in _modes(target):
+        if random not in modes_of(target):
             # Numbers of words, say, are no inputs to scale.
             random = "scale"
         return Decision(remark, target, random)
@@ -164,7 +155,7 @@ class ConversionRules:
         able = [
             norm
             for norm in norms
-            if isinstance(norm, _TAKE_OVER) and not _is_foreign(norm)
+            if isinstance(norm, TAKE_OVER) and not is_foreign(norm)
         ]
         taking = [norm for norm in able if not self._skip.covers(norm)]
         for norm in taking:
@@ -184,7 +175,7 @@ class ConversionRules:
         """What a normalisation behind it does to a random layer."""
         if not norms:
             return ""
-        if isinstance(layer, _ATTENTION):
+        if isinstance(layer, ATTENTION):
             return f"{self._names(norms)} cancels the scale of its last projection"
         if not self._random.startswith("kernel"):
             return f"{self._names(norms)} normalises it in one branch only"
@@ -214,22 +205,22 @@ class ConversionRules:
             return "cancels no scale that would be generated"
         if self._random.startswith("kernel"):
             return "has no kernel"
-        if not _has_gamma(layer):
+        if not has_gamma(layer):
             return "with scale=False it has no γ to generate"
         return ""
 
     def _of_gamma(self, layer, sources):
-        if _is_foreign(layer):
-            return Decision(_why_not(layer))
+        if is_foreign(layer):
+            return Decision(why_not(layer))
         reasons, arguments = [], {}
         if sources:
             reasons.append(f"instead of the scale of {self._names(sources)}")
-        if not _has_gamma(layer):
+        if not has_gamma(layer):
             # A γ of 1 changes nothing at the centre.
             reasons.append("with scale=False it had no γ: a new one, 1 at first")
             arguments = {"scale": True, "gamma_initializer": "ones"}
         target, random = NORMALIZATIONS[type(layer)], "scale"
-        if self._random in _modes(target) and self._random != "scale":
+        if self._random in modes_of(target) and self._random != "scale":
             if layer.beta is not None:
                 random = "scale_and_bias"
             else:
@@ -247,55 +238,4 @@ class ConversionRules:
 
 
 def _is_followed(layer) -> bool:
-    return _has_scales(layer) or is_of_ones_own(layer)
-
-
-def _has_scales(layer) -> bool:
-    """Whether a layer's outputs have scales that a twin or γ could generate."""
-    if type(layer) in TWINS:
-        return not _special_kernel(layer)
-    is_own = not isinstance(layer, keras.layers.BatchNormalization)
-    return is_own and type(layer) in NORMALIZATIONS and _has_gamma(layer)
-
-
-def _modes(target):
-    """What a twin can have generated."""
-    is_made_of_parts = issubclass(target, RandomParts)
-    return target.MODES if is_made_of_parts else target.GENERATED
-
-
-def _has_gamma(layer) -> bool:
-    if isinstance(layer, keras.layers.RMSNormalization):
-        return True
-    return layer.gamma is not None
-
-
-def _is_foreign(norm) -> bool:
-    """Whether there is no twin of exactly this normalisation."""
-    return type(norm) not in NORMALIZATIONS or getattr(norm, "rms_scaling", False)
-
-
-def _special_kernel(layer) -> str:
-    for inner in keras_adapter.layers_of(layer):
-        if getattr(inner, "quantization_mode", None) is not None:
-            return "its kernel is quantised"
-        if getattr(inner, "lora_enabled", False):
-            return "its kernel has LoRA"
-    return ""
-
-
-def _why_not(layer) -> str:
-    if not layer.weights:
-        return "has no weights"
-    if isinstance(layer, keras.layers.PReLU):
-        return "its slopes stay as they are"
-    if getattr(layer, "rms_scaling", False):
-        return "its `rms_scaling` is deprecated; RMSNormalization has a twin"
-    for supported in (*TWINS, *NORMALIZATIONS):
-        if type(layer) is supported:
-            return _special_kernel(layer)
-        if isinstance(layer, supported):
-            return f"a class of its own, derived from {supported.__name__}"
-    if isinstance(layer, keras.Model):
-        return "a model whose layers are not known to Keras"
-    return f"{type(layer).__name__} has no weight-normalised twin"
+    return has_scales(layer) or is_of_ones_own(layer)

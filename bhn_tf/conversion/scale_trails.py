@@ -131,7 +131,8 @@ def normalizes_each_output(layer) -> bool:
     if isinstance(layer, keras.layers.GroupNormalization):
         return layer.groups == layer.input_spec.axes[layer.axis]
     if isinstance(layer, _OVER_AXES):
-        return -1 not in layer.axis and layer.input_spec is None
+        rank = len(layer.get_build_config()["input_shape"])
+        return rank - 1 not in [axis % rank for axis in layer.axis]
     return isinstance(layer, keras.layers.BatchNormalization)
 
 

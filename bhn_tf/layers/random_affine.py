@@ -1,6 +1,6 @@
 """What the normalisations share whose scale and shift a hypernet may generate."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -25,6 +25,16 @@ class RandomAffine(RandomLayer):
         "scale": ("gamma",),
         "scale_and_bias": ("gamma", "beta"),
     }
+
+    # What the Keras layer has.
+    add_weight: Any
+    axis: Any
+    gamma_initializer: Any
+    gamma_regularizer: Any
+    gamma_constraint: Any
+    beta_initializer: Any
+    beta_regularizer: Any
+    beta_constraint: Any
 
     def __init__(self, *args, random="scale", scale=True, center=True, **kwargs):
         super().__init__(*args, random=random, scale=False, center=False, **kwargs)

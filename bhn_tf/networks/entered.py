@@ -27,6 +27,7 @@ class EnteredLayer(keras.layers.Layer):
         exchanged: Pairs of the paths to a layer inside, such as
             [["blocks", 0, "dense"]], and the configuration of what takes its place.
         called: Arguments of its `call`, from `arguments_of_call`.
+        is_checked: Whether calls have shown before that nothing else is called.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
@@ -39,7 +40,7 @@ class EnteredLayer(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, layer, exchanged, called, **kwargs):
+    def __init__(self, layer, exchanged, called, is_checked=False, **kwargs):
         # Inputs are cast by the layer itself, if it wants them cast.
         kwargs = {"name": layer.name, "dtype": layer.dtype_policy, **kwargs}
         super().__init__(autocast=False, **kwargs)
@@ -55,14 +56,12 @@ class EnteredLayer(keras.layers.Layer):
         for paths, config in exchanged:
             twin = keras.saving.deserialize_keras_object(config)
             replaced += [_exchange(layer, path, twin) for path in paths]
-        _require_replaced(layer, replaced, called)
+        if not is_checked:
+            _require_replaced(layer, replaced, called)
         self.built = True
 
     def call(self, *args, **kwargs):
         return self.layer(*args, **kwargs)
-
-    def compute_output_spec(self, *args, **kwargs):
-        return self.layer.compute_output_spec(*args, **kwargs)
 
     def compute_mask(self, inputs, previous_mask):
         return self.layer.compute_mask(inputs, previous_mask)
@@ -78,6 +77,7 @@ class EnteredLayer(keras.layers.Layer):
         kwargs = {
             **config,
             "layer": layer,
+            "is_checked": True,
             "dtype": keras.dtype_policies.get(config["dtype"]),
         }
         return cls(**kwargs)
@@ -112,19 +112,24 @@ def _described_in(described, value):
 
 def build_by_call(layer, called) -> None:
     """Builds a layer, and what is inside, as a graph would: by a call."""
-    _call(
-        layer, called, lambda shape, dtype: keras.Input(batch_shape=shape, dtype=dtype)
-    )
+
+    def placeholder(shape, dtype):
+        return keras.Input(batch_shape=shape, dtype=dtype)
+
+    _call(layer, called, placeholder)
 
 
-def _call(layer, called, placeholder: Callable):
+def _call(layer, called, placeholder: Callable, **more):
+    """Calls a layer as described, with what a function makes of shapes and dtypes."""
+
     def filled(value):
         if isinstance(value, dict):
             return placeholder(value["shape"], value["dtype"])
         return [filled(each) for each in value] if isinstance(value, list) else value
 
     args = [filled(value) for value in called["args"]]
-    return layer(*args, **{name: filled(v) for name, v in called["kwargs"].items()})
+    kwargs = {name: filled(value) for name, value in called["kwargs"].items()}
+    return layer(*args, **{**kwargs, **more})
 
 
 # -- places ---------------------------------------------------------------------------
@@ -165,34 +170,43 @@ def _exchange(layer, path, twin):
 
 
 def _require_replaced(layer, replaced, called) -> None:
-    """Calls the layer once more, with what was exchanged out of order."""
+    """Traces calls of the layer with what was exchanged out of order."""
     inside = {id(inner) for inner in keras_adapter.layers_of(layer)}
-    names = []
+    called_still = []
 
-    def refuse(name):
+    def refuse(old):
         def call(*args, **kwargs):
-            names.append(name)
-            raise CannotBeEntered(f"it calls {name!r} by another way than an attribute")
+            called_still.append(old.name)
+            raise CannotBeEntered(f"{old.name!r} was exchanged")
 
         return call
 
     for old in replaced:
         if id(old) in inside:
             raise CannotBeEntered(f"it holds {old.name!r} in a second place")
-        old.call = refuse(old.name)
+        old.call = refuse(old)
+    specs = []
+    _call(
+        lambda *args, **kwargs: None,
+        called,
+        lambda shape, dtype: specs.append(tf.TensorSpec(shape, dtype)),
+    )
+    modes: list[dict] = [{}]
+    if keras_adapter.takes_training(layer) and "training" not in called["kwargs"]:
+        modes.append({"training": True})
+    for mode in modes:
 
-    @tf.function
-    def trace():
-        # Of one row, and of one of whatever else a graph leaves open.
-        def zeros(shape, dtype):
-            return tf.zeros([size or 1 for size in shape], dtype)
+        @tf.function
+        def trace(*tensors, mode=mode):
+            given = iter(tensors)
+            return _call(layer, called, lambda *_: next(given), **mode)
 
-        _call(layer, called, zeros)
-
-    try:
-        trace.get_concrete_function()
-    except Exception as error:
-        if names:
-            reason = f"it calls {names[0]!r} by another way than an attribute"
-            raise CannotBeEntered(reason) from error
-        raise
+        try:
+            trace.get_concrete_function(*specs)
+        except Exception as error:
+            if called_still:
+                raise CannotBeEntered(
+                    f"it calls {called_still[0]!r} by another way than an attribute, a "
+                    "list or a dictionary"
+                ) from error
+            raise
