@@ -6,6 +6,7 @@ after it has been built, and what is saved is its own configuration beside what 
 exchanged, and where.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 
 import keras
@@ -36,11 +37,25 @@ class EnteredLayer(keras.layers.Layer):
 
     Example:
     ```python
-    entered = EnteredLayer(block, [([["dense"]], config_of_twin)], arguments)
+    from bhn_tf.networks.entered import EnteredLayer
+
+    twin = bhn_tf.layers.WeightNormDense(3)
+    twin.build((None, 4))
+    entered = EnteredLayer(
+        keras.layers.TimeDistributed(keras.layers.Dense(3)),
+        [([["layer"]], keras.saving.serialize_keras_object(twin))],
+        {"args": [{"shape": [None, 5, 4], "dtype": "float32"}], "kwargs": {}},
+    )
     ```
     """
 
     def __init__(self, layer, exchanged, called, is_checked=False, **kwargs):
+        # Keras reads the arguments that there are, masks and `training`, off `call`.
+        @functools.wraps(layer.call)
+        def call(*args, **kwargs):
+            return layer(*args, **kwargs)
+
+        self.call = call
         # Inputs are cast by the layer itself, if it wants them cast.
         kwargs = {"name": layer.name, "dtype": layer.dtype_policy, **kwargs}
         super().__init__(autocast=False, **kwargs)
@@ -59,9 +74,6 @@ class EnteredLayer(keras.layers.Layer):
         if not is_checked:
             _require_replaced(layer, replaced, called)
         self.built = True
-
-    def call(self, *args, **kwargs):
-        return self.layer(*args, **kwargs)
 
     def compute_mask(self, inputs, previous_mask):
         return self.layer.compute_mask(inputs, previous_mask)
