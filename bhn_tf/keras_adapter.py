@@ -19,6 +19,9 @@ from keras.src.backend.tensorflow.trainer import (
     potentially_ragged_concat,
     reduce_per_replica,
 )
+
+# The step of a convolutional LSTM, by this name a public one of this module.
+from keras.src.layers.rnn.conv_lstm import ConvLSTMCell as ConvLSTMCell
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     is_scipy_sparse,
     scipy_sparse_to_tf_sparse,

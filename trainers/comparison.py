@@ -27,8 +27,13 @@ from trainers.training import train
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonConfig(CommonConfig):
-    """What experiments that compare classifiers can be told."""
+    """What experiments that compare classifiers can be told.
 
+    Where these defaults come from: docs/training.md.
+    """
+
+    learning_rate: float = flag(2e-3, "Adam's first learning rate.", **positive())
+    num_flow_layers: int = flag(2, "L, layers of the flow.", **at_least(1))
     train_size: int = flag(
         0, "Rows of the training data that are learned; 0 for all.", **at_least(0)
     )
@@ -47,12 +52,12 @@ class ComparisonConfig(CommonConfig):
         (64, 64, 128, 128), "Filters of the convolutions of the cnn.", **sizes()
     )
     random: tuple = flag(
-        ("scale",),
+        ("rank_one", "scale"),
         "What the hypernet generates of each layer, the first layer's first; the last "
         "entry stands for all layers that follow.",
         **some_of(*GENERATED, repeated=True),
     )
-    initial_stddev: float = flag(0.1, "First std of what is generated.", **positive())
+    initial_stddev: float = flag(0.3, "First std of what is generated.", **positive())
     prior_stddev: float = flag(1.0, "Std of the prior over it.", **positive())
     noise_groups: int = flag(
         1,
@@ -61,7 +66,7 @@ class ComparisonConfig(CommonConfig):
     )
     clip: bool = flag(False, "Clip probabilities in training, as the paper does.")
     dropout_rate: float = flag(0.5, "Of MC dropout's hidden layers.", **share())
-    input_dropout: float = flag(0.0, "Of MC dropout's inputs.", **share())
+    input_dropout: float = flag(0.2, "Of MC dropout's inputs.", **share())
     num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
 
 
@@ -200,5 +205,5 @@ def _clip(config: ComparisonConfig, num_classes: int):
 
 
 def _num_epochs(config: ComparisonConfig, num_examples: int) -> int:
-    by_size = 50 if num_examples <= 10_000 else 20
+    by_size = 100 if num_examples <= 10_000 else 20
     return config.epochs or (2 if config.is_smoke else by_size)

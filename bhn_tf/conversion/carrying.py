@@ -3,6 +3,7 @@
 from bhn_tf.layers import WeightNormSeparableConv1D, WeightNormSeparableConv2D
 from bhn_tf.layers.random_affine import RandomAffine
 from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.networks.copying import carry_own_state, pairs
 
@@ -20,6 +21,8 @@ def carry_over(layer, copied) -> None:
         if isinstance(new, _SEPARABLE) and not isinstance(old, RandomParts):
             _set_kernel(new.depthwise, old.depthwise_kernel)
             _set_kernel(new.pointwise, old.pointwise_kernel, old.bias)
+        elif isinstance(new, RecurrentWeightNorm):
+            new.take_weights_of(old)
         elif isinstance(new, WeightNorm):
             _carry_kernel(old, new)
         elif isinstance(new, RandomAffine):

@@ -31,9 +31,10 @@ def from_keras(
     """Turns a Keras model, trained or not, into a Bayesian hypernetwork.
 
     Dense, convolutional (plain, transposed, depthwise, separable), EinsumDense,
-    attention and Embedding layers become their weight-normalised twins of
-    `bhn_tf.layers`, in a copy with the same weights: at the centre the copy answers
-    what the original does. Everything else is kept. The original is left as it is.
+    attention, Embedding and recurrent layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in
+    `Bidirectional`) become their weight-normalised twins of `bhn_tf.layers`, in a copy
+    with the same weights: at the centre the copy answers what the original does.
+    Everything else is kept. The original is left as it is.
 
     Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
     through dropout, padding, pooling and concatenation. There γ is generated instead
@@ -101,8 +102,8 @@ def from_keras(
     if not report.num_random:
         raise ValueError(
             f"Nothing in {model.name!r} would be random:\n{report}\nSupported are "
-            "Dense, EinsumDense, Embedding, convolutional, attention and normalising "
-            "layers; for others use `bhn_tf.layers` in the network itself."
+            "Dense, EinsumDense, Embedding, convolutional, recurrent, attention and "
+            "normalising layers; for others use `bhn_tf.layers` in the network itself."
         )
     if hypernet is None:
         hypernet = _chosen_hypernet(report.num_random, model.count_params())

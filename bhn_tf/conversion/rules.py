@@ -22,7 +22,7 @@ from bhn_tf.conversion.twins import (
 )
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.random_parts import RandomParts
-from bhn_tf.networks.copying import fresh_layer, is_graph
+from bhn_tf.networks.copying import config_of, fresh_layer, is_graph
 from bhn_tf.networks.entered import CannotBeEntered
 
 
@@ -49,7 +49,7 @@ class Decision(NamedTuple):
             return self.made
         if self.target is None:
             return fresh_layer(layer)
-        config = {**layer.get_config(), "random": self.random, **self.arguments}
+        config = {**config_of(layer), "random": self.random, **self.arguments}
         return self.target.from_config(config)
 
 
@@ -238,4 +238,9 @@ class ConversionRules:
 
 
 def _is_followed(layer) -> bool:
-    return has_scales(layer) or is_of_ones_own(layer)
+    """Whether a layer's scales may multiply its outputs before their activation.
+
+    Those of recurrent layers are inside the recurrence, and nothing cancels them.
+    """
+    is_recurrent = isinstance(layer, keras.layers.RNN)
+    return (has_scales(layer) and not is_recurrent) or is_of_ones_own(layer)

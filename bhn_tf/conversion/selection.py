@@ -4,28 +4,28 @@ import inspect
 
 import keras
 
-from bhn_tf.networks.copying import is_graph
+from bhn_tf.networks.copying import is_graph, wrapped_layers
 
 
 def paths_of_layers(network) -> dict:
     """Returns every layer inside a network with its paths, such as "outer/inner".
 
-    Layers of nested Sequential and functional models are listed in place of the
-    model; a layer used in several places has several paths.
+    Layers of nested Sequential and functional models, and those in `Bidirectional`,
+    are listed in place of the model; a layer used in several places has several paths.
     """
     paths: dict = {}
 
-    def add(model, prefix):
-        for layer in model.layers:
+    def add(layers, prefix):
+        for layer in layers:
             path = prefix + layer.name
-            if is_graph(layer):
-                add(layer, path + "/")
+            if _layers_in(layer):
+                add(_layers_in(layer), path + "/")
             elif not isinstance(layer, keras.layers.InputLayer):
                 known = paths.setdefault(layer, [])
                 if path not in known:
                     known.append(path)
 
-    add(network, "")
+    add(_layers_in(network), "")
     return paths
 
 
@@ -99,9 +99,14 @@ class LayerSelection:
         )
 
 
+def _layers_in(layer):
+    """The layers right in a model or wrapper; none in any other layer."""
+    return layer.layers if is_graph(layer) else wrapped_layers(layer)
+
+
 def _inside(entry):
-    """The layers of a model, or a layer itself."""
-    return list(paths_of_layers(entry)) if is_graph(entry) else [entry]
+    """The layers of a model or wrapper, or a layer itself."""
+    return list(paths_of_layers(entry)) if _layers_in(entry) else [entry]
 
 
 def _picks(name, path):

@@ -74,6 +74,11 @@ def why_not(layer) -> str:
             return _special_kernel(layer)
         if isinstance(layer, supported):
             return f"a class of its own, derived from {supported.__name__}"
+    if type(layer) is keras.layers.RNN:
+        return (
+            f"runs the cell {type(layer.cell).__name__}; `keras.layers.LSTM`, `GRU` "
+            "and `SimpleRNN` have twins"
+        )
     if isinstance(layer, keras.Model):
         return "a model whose layers are not known to Keras"
     return f"{type(layer).__name__} has no weight-normalised twin"

@@ -12,6 +12,11 @@ from bhn_tf.layers.conv import (
     WeightNormConv2D,
     WeightNormConv3D,
 )
+from bhn_tf.layers.conv_lstm import (
+    WeightNormConvLSTM1D,
+    WeightNormConvLSTM2D,
+    WeightNormConvLSTM3D,
+)
 from bhn_tf.layers.conv_transpose import (
     WeightNormConv1DTranspose,
     WeightNormConv2DTranspose,
@@ -41,6 +46,11 @@ from bhn_tf.layers.normalization import (
     LayerNormalization,
     RMSNormalization,
 )
+from bhn_tf.layers.recurrent import (
+    WeightNormGRU,
+    WeightNormLSTM,
+    WeightNormSimpleRNN,
+)
 from bhn_tf.layers.separable_conv import (
     WeightNormSeparableConv1D,
     WeightNormSeparableConv2D,
@@ -61,13 +71,19 @@ __all__ = [
     "WeightNormConv2DTranspose",
     "WeightNormConv3D",
     "WeightNormConv3DTranspose",
+    "WeightNormConvLSTM1D",
+    "WeightNormConvLSTM2D",
+    "WeightNormConvLSTM3D",
     "WeightNormDense",
     "WeightNormDepthwiseConv1D",
     "WeightNormDepthwiseConv2D",
     "WeightNormEinsumDense",
     "WeightNormEmbedding",
+    "WeightNormGRU",
     "WeightNormGroupQueryAttention",
+    "WeightNormLSTM",
     "WeightNormMultiHeadAttention",
     "WeightNormSeparableConv1D",
     "WeightNormSeparableConv2D",
+    "WeightNormSimpleRNN",
 ]

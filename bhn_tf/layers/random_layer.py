@@ -51,6 +51,15 @@ class RandomLayer:
         """Whether every row can have a draw of its own."""
         return not self.random.startswith("kernel")
 
+    def require_floats(self, inputs) -> None:
+        """Raises `TypeError` for integers and booleans, which nobody has scaled."""
+        if not inputs.dtype.is_floating:
+            raise TypeError(
+                f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
+                "images to [0, 1] and cast them first: "
+                "`x = x.astype('float32') / 255`."
+            )
+
     def hand_over(self) -> None:
         """Leaves the generated weights to a hypernet.
 

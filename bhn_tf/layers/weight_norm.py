@@ -184,12 +184,7 @@ class WeightNorm(RandomLayer):
 
     def _checked_product(self, inputs, factor):
         """The product by the kernel, of which each output is multiplied by a factor."""
-        if not inputs.dtype.is_floating:
-            raise TypeError(
-                f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
-                "images to [0, 1] and cast them first: "
-                "`x = x.astype('float32') / 255`."
-            )
+        self.require_floats(inputs)
         kernel = current_value(self.direction)
         if factor is not None:
             kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)

@@ -252,8 +252,9 @@ class BayesianHypernet(PredictiveModel):
         pre-activations of an output have a mean m and a standard deviation s over the
         rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
         are set in the mean of its last affine map. An output that does not vary over
-        `x` (constant data, a single row) keeps its scale and bias. With `y`, the noise
-        of a regression starts at the standard deviation of its targets.
+        `x` (constant data, a single row) keeps its scale and bias, and so does a
+        recurrent layer. With `y`, the noise of a regression starts at the standard
+        deviation of its targets.
 
         It happens once: a model that has been initialised, also before it was saved,
         is left alone.

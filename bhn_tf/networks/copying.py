@@ -23,12 +23,22 @@ def is_graph(layer) -> bool:
     return call.__qualname__ in _GRAPH_CALLS and call.__module__.startswith("keras.")
 
 
+def wrapped_layers(layer) -> list:
+    """The layers in a wrapper that can have others in their place, in its order.
+
+    They are those of `Bidirectional`; any other layer has none.
+    """
+    if type(layer) is keras.layers.Bidirectional:
+        return [layer.forward_layer, layer.backward_layer]
+    return []
+
+
 def copy_network(network, make, carry_over) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
-    Nested models are copied in the same way, a layer used in several places becomes
-    one layer, and kinds of inputs, names and `trainable` stay. The copy is not
-    compiled.
+    Nested models and `Bidirectional` are copied in the same way, a layer used in
+    several places becomes one layer, and kinds of inputs, names and `trainable` stay.
+    The copy is not compiled.
 
     Args:
         network: A built Sequential or functional model.
@@ -49,6 +59,8 @@ def copy_network(network, make, carry_over) -> dict:
         if operation not in copies:
             if is_graph(operation):
                 copies[operation] = copy_of_graph(operation)
+            elif wrapped_layers(operation):
+                copies[operation] = copy_of_wrapper(operation)
             elif isinstance(operation, keras.layers.Layer):
                 copies[operation] = make(operation)
             else:
@@ -65,10 +77,21 @@ def copy_network(network, make, carry_over) -> dict:
         outputs = keras_adapter.run_through_graph(graph, inputs, copy_of)
         return keras.Model(inputs, outputs, name=graph.name)
 
+    def copy_of_wrapper(wrapper):
+        # Keras makes layers of its own from the configurations of those it is given.
+        serialize = keras.saving.serialize_keras_object
+        inner = wrapped_layers(wrapper)
+        forward, backward = (serialize(make(layer)) for layer in inner)
+        copied = type(wrapper).from_config(
+            {**wrapper.get_config(), "layer": forward, "backward_layer": backward}
+        )
+        copies.update(zip(inner, wrapped_layers(copied), strict=True))
+        return copied
+
     copy_of(network)
     inner = [layer for layer in copies if isinstance(layer, keras.layers.Layer)]
     for layer in inner:
-        if not is_graph(layer):
+        if not (is_graph(layer) or wrapped_layers(layer)):
             carry_over(layer, copies[layer])
     # A model sets the flag of all that it holds, and was entered after all of it.
     for layer in reversed(inner):
@@ -84,7 +107,16 @@ def fresh_layer(layer):
     if isinstance(layer, keras.layers.Lambda):
         # The function is the caller's own, and no code out of a file.
         return type(layer).from_config(layer.get_config(), safe_mode=False)
-    return type(layer).from_config(layer.get_config())
+    return type(layer).from_config(config_of(layer))
+
+
+def config_of(layer) -> dict:
+    """The configuration of a layer, with the arguments that Keras leaves out."""
+    config = layer.get_config()
+    if type(layer) in (keras.layers.LSTM, keras.layers.GRU):
+        config["use_cudnn"] = layer.use_cudnn
+        config["implementation"] = layer.cell.implementation
+    return config
 
 
 def carry_state(layer, copied) -> None:

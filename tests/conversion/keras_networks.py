@@ -183,13 +183,30 @@ class Shift(layers.Layer):
         return inputs + self.shift
 
 
+def recurrent():
+    """States handed from layer to layer, and images that follow one another."""
+    inputs = keras.Input((5, 4))
+    hidden, state = layers.GRU(
+        3, reset_after=False, return_sequences=True, return_state=True, name="gru"
+    )(inputs)
+    hidden = layers.SimpleRNN(3, use_bias=False, name="simple")(
+        hidden, initial_state=state
+    )
+    images = layers.Reshape((5, 4, 1))(inputs)
+    images = layers.ConvLSTM1D(2, 2, go_backwards=True, name="conv_lstm")(images)
+    hidden = layers.Concatenate()([hidden, layers.Flatten()(images)])
+    return keras.Model(inputs, layers.Dense(NUM_CLASSES, name="logits")(hidden))
+
+
 def sequence():
-    """Integers in, and layers that are kept as they are."""
+    """Integers in, padding, and layers that are kept as they are."""
     return keras.Sequential(
         [
             keras.Input((7,), dtype="int32"),
             layers.Embedding(11, 4, mask_zero=True),
-            layers.Bidirectional(layers.LSTM(3, return_sequences=True), name="lstm"),
+            layers.Bidirectional(
+                layers.LSTM(3, return_sequences=True, name="lstm"), name="lstm"
+            ),
             layers.TimeDistributed(layers.Dense(4), name="distributed"),
             layers.LayerNormalization(),
             layers.GlobalAveragePooling1D(),
@@ -261,6 +278,7 @@ NETWORKS = {
         two_branches,
         nested_and_shared,
         nested,
+        recurrent,
         sequence,
         transformer,
         group_normalized,

@@ -18,7 +18,7 @@ import tensorflow_probability as tfp
 
 import bhn_tf
 from bhn_tf.hypernets import IAF, MeanField, RealNVP
-from bhn_tf.layers import WeightNormDense
+from bhn_tf.layers import WeightNormDense, WeightNormGRU, WeightNormLSTM
 from bhn_tf.likelihoods import Bernoulli, Categorical, Gaussian, Standardized
 from tests import networks
 
@@ -48,6 +48,17 @@ def two_outputs():
         "size": WeightNormDense(1, name="size")(hidden),
     }
     return keras.Model(inputs, outputs)
+
+
+def recurrent():
+    """The features of a row as a sequence, read both ways and then again."""
+    inputs = keras.Input((networks.NUM_FEATURES,), name="features")
+    hidden = keras.layers.Reshape((networks.NUM_FEATURES, 1))(inputs)
+    hidden = keras.layers.Masking(0.5)(hidden)
+    gru = WeightNormGRU(2, return_sequences=True)
+    hidden = keras.layers.Bidirectional(gru)(hidden)
+    hidden = WeightNormLSTM(3, random="rank_one")(hidden)
+    return keras.Model(inputs, WeightNormDense(networks.NUM_CLASSES)(hidden))
 
 
 def classes(x):
@@ -155,6 +166,9 @@ CASES = {
     ),
     "normalize_targets": lambda: case(
         lambda: network(1), far_targets, "gaussian", normalize_targets=True
+    ),
+    "recurrent layers, per_example_noise": lambda: case(
+        recurrent, compiled={"per_example_noise": True}
     ),
     "several outputs, loss_weights": lambda: case(
         two_outputs,

@@ -10,7 +10,10 @@ import tensorflow as tf
 from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.random_affine import RandomAffine
 from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
+
+WITH_KERNELS = (WeightNorm, RecurrentWeightNorm, RandomParts)
 
 # Relative precision of the outputs; half precision rounds inputs, kernel and product.
 POLICIES = {
@@ -80,7 +83,7 @@ def check_config(layer_class, arguments, input_shape):
     inputs = inputs_of(input_shape)
     arguments = seeded(layer_class, arguments)
     arguments = {**arguments, "random": "scale_and_bias", "name": "layer"}
-    if issubclass(layer_class, WeightNorm | RandomParts):
+    if issubclass(layer_class, WITH_KERNELS):
         initializer = keras.initializers.RandomNormal(mean=1.0, seed=5)
         arguments["scale_initializer"] = initializer
     layer = built(layer_class, arguments, inputs)
@@ -117,7 +120,7 @@ def check_gradient_of_points(layer_class, input_shape, **options):
 
 def seeded(layer_class, arguments):
     """Adds initialisers with seeds: a layer and its twin then draw the same weights."""
-    if not issubclass(layer_class, WeightNorm | RandomParts):
+    if not issubclass(layer_class, WITH_KERNELS):
         return arguments
     if issubclass(layer_class, keras.layers.Embedding):
         return {"embeddings_initializer": _kernels(1), **arguments}
@@ -126,6 +129,11 @@ def seeded(layer_class, arguments):
         found["pointwise_initializer"] = _kernels(3)
     is_depthwise = "Depthwise" in name or "Separable" in name
     kernel = "depthwise_initializer" if is_depthwise else "kernel_initializer"
+    if issubclass(layer_class, RecurrentWeightNorm):
+        arguments = {
+            "recurrent_initializer": keras.initializers.Orthogonal(seed=3),
+            **arguments,
+        }
     return {
         **found,
         kernel: _kernels(1),
@@ -157,6 +165,17 @@ def built(layer_class, arguments, inputs):
     layer = layer_class(**arguments)
     layer.build(inputs.shape)
     return layer
+
+
+def _kernels(layer, twin):
+    """Directions of a layer, their scales, and the twin's kernels in their place."""
+    if isinstance(layer, WeightNorm):
+        return [(layer.direction, layer.scale, twin.kernel)]
+    cell = twin.cell
+    return [
+        (layer.direction, layer.scale, cell.kernel),
+        (layer.recurrent_direction, layer.recurrent_scale, cell.recurrent_kernel),
+    ]
 
 
 def _normalized(kernel, scale, output_axes):
@@ -192,13 +211,14 @@ def _check_scales_multiply_directions(layer_class, arguments, inputs, output_axe
     layer = built(layer_class, arguments, inputs)
     twin = twin_of(layer_class, arguments, inputs)
     rng = np.random.default_rng(3)
-    scale, kernel = (
-        rng.normal(size=variable.shape).astype("float32")
-        for variable in (layer.scale, twin.kernel)
-    )
-    layer.scale.assign(scale)
-    layer.direction.assign(kernel)
-    twin.kernel.assign(_normalized(kernel, scale, output_axes).astype("float32"))
+    for direction, layer_scale, of_twin in _kernels(layer, twin):
+        scale, kernel = (
+            rng.normal(size=variable.shape).astype("float32")
+            for variable in (layer_scale, of_twin)
+        )
+        layer_scale.assign(scale)
+        direction.assign(kernel)
+        of_twin.assign(_normalized(kernel, scale, output_axes).astype("float32"))
     _assert_close(layer(inputs), twin(inputs), 1e-5)
 
 
@@ -257,6 +277,16 @@ def _generated_names(layer):
         name = "embeddings" if is_kernel else "scale"
         return [] if layer.random == "none" else [name]
     bias = [] if layer.bias is None else ["bias"]
+    if isinstance(layer, RecurrentWeightNorm):
+        scales, kernels = ([name, f"recurrent_{name}"] for name in ("scale", "kernel"))
+        return {
+            "none": [],
+            "scale": scales,
+            "scale_and_bias": scales + bias,
+            "rank_one": [*scales, "input_scale", "recurrent_input_scale"],
+            "kernel": kernels,
+            "kernel_and_bias": kernels + bias,
+        }[layer.random]
     return {
         "none": [],
         "scale": ["scale"],
@@ -338,11 +368,13 @@ def _check_short_directions(
 def _check_leaves_zero(layer_class, arguments, inputs):
     """At zero a direction learns as the twin's kernel does."""
     twin = twin_of(layer_class, arguments, inputs)
-    layer = built(layer_class, {**arguments, "scale_initializer": "ones"}, inputs)
-    for kernel in (twin.kernel, layer.direction):
+    layer = built(layer_class, arguments, inputs)
+    direction, scale, of_twin = _kernels(layer, twin)[0]
+    scale.assign(tf.ones_like(scale))
+    for kernel in (of_twin, direction):
         kernel.assign(tf.zeros_like(kernel))
     gradients = []
-    for each, kernel in ((twin, twin.kernel), (layer, layer.direction)):
+    for each, kernel in ((twin, of_twin), (layer, direction)):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.square(each(inputs) - 1.0))
         gradients.append(tape.gradient(loss, kernel.value))

@@ -43,6 +43,33 @@ SEPARABLE = {
     "depthwise_initializer": keras.initializers.HeNormal(seed=4),
     "pointwise_regularizer": keras.regularizers.L1(0.1),
 }
+RECURRENT = {
+    **SHARED,
+    "recurrent_activation": "hard_sigmoid",
+    "recurrent_initializer": keras.initializers.Orthogonal(seed=4),
+    "recurrent_regularizer": "l1",
+    "recurrent_constraint": "unit_norm",
+    "unit_forget_bias": False,
+    "dropout": 0.1,
+    "seed": 5,
+    "go_backwards": True,
+    "return_sequences": True,
+}
+CONV_LSTM = {
+    **RECURRENT,
+    "filters": 3,
+    "kernel_size": 2,
+    "dilation_rate": 2,
+    "padding": "same",
+    "random": "rank_one",
+}
+GATED = {"use_cudnn": False, "implementation": 1, "zero_output_for_mask": True}
+SIMPLE = {
+    name: value
+    for name, value in RECURRENT.items()
+    if name not in ("recurrent_activation", "unit_forget_bias")
+}
+GRU = {name: value for name, value in RECURRENT.items() if name != "unit_forget_bias"}
 EINSUM = {name: value for name, value in SHARED.items() if name != "use_bias"}
 LAYERS = {
     "dense": (lambda: layers.WeightNormDense(3, **SHARED), (5,)),
@@ -85,6 +112,21 @@ LAYERS = {
             "abc,cde->abde", (None, 2, 3), bias_axes="de", **EINSUM
         ),
         (6, 5),
+    ),
+    "lstm": (lambda: layers.WeightNormLSTM(3, **RECURRENT, **GATED), (5, 2)),
+    "gru": (
+        lambda: layers.WeightNormGRU(3, reset_after=False, **GRU, **GATED),
+        (5, 2),
+    ),
+    "simple_rnn": (
+        lambda: layers.WeightNormSimpleRNN(3, **{**SIMPLE, "random": "kernel"}),
+        (5, 2),
+    ),
+    "conv_lstm_1d": (lambda: layers.WeightNormConvLSTM1D(**CONV_LSTM), (3, 5, 2)),
+    "conv_lstm_2d": (lambda: layers.WeightNormConvLSTM2D(**CONV_LSTM), (3, 4, 5, 2)),
+    "conv_lstm_3d": (
+        lambda: layers.WeightNormConvLSTM3D(**CONV_LSTM),
+        (2, 3, 4, 3, 2),
     ),
     "batch_normalization": (
         lambda: layers.BatchNormalization(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bhn_tf.hypernets import MeanField
-from bhn_tf.layers import WeightNormDense
+from bhn_tf.layers import WeightNormDense, WeightNormLSTM
+from bhn_tf.layers.random_layer import RandomLayer
 from tests.parity.twins import (
     CLASSES,
     FEATURES,
@@ -41,6 +42,10 @@ LAYERS = {
     ),
     "stateful RNN": (
         lambda: with_layer(keras.layers.SimpleRNN(3, stateful=True), (FEATURES, 1)),
+        SEQUENCES,
+    ),
+    "stateful LSTM with scales": (
+        lambda: with_layer(WeightNormLSTM(3, stateful=True), (FEATURES, 1)),
         SEQUENCES,
     ),
     "stateful RNN behind draws": (
@@ -139,9 +144,10 @@ def test_gradients_of_the_centre(pair):
             np.testing.assert_allclose(found, wanted, atol=1e-5, err_msg=variable.path)
     scales = np.concatenate(
         [
-            keras.ops.convert_to_numpy(layer.scale).ravel()
+            keras.ops.convert_to_numpy(scale).ravel()
             for layer in stock.layers
-            if isinstance(layer, WeightNormDense)
+            if isinstance(layer, RandomLayer)
+            for scale in layer.generated_weights
         ]
     )
     mean = keras.ops.convert_to_numpy(model.hypernet.affine.mean)
