@@ -49,11 +49,58 @@ def layers_of(network: keras.Layer) -> list[keras.Layer]:
     def visit(layer):
         if id(layer) not in found:
             found[id(layer)] = layer
-            for inner in layer._layers:
+            for inner in layers_inside(layer):
                 visit(inner)
 
     visit(network)
     return list(found.values())
+
+
+def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
+    """Returns the layers that a layer holds itself, in the order of its attributes."""
+    return list(layer._layers)
+
+
+def own_attributes(layer: keras.Layer) -> dict:
+    """Returns the attributes that a class has added to those of every layer.
+
+    TensorFlow keeps a list of them, for checkpoints, under names of its own.
+    """
+    others = set(vars(keras.layers.Layer()))
+    return {
+        name: value
+        for name, value in vars(layer).items()
+        if name not in others and not name.startswith("_self_")
+    }
+
+
+def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
+    """Puts a layer in the place of one that another layer holds.
+
+    Keras closes a layer that is built to new layers, and keeps those it replaces. In
+    the tracker's list the new one takes the old one's place, and order.
+
+    Args:
+        owner: The layer that holds them.
+        old: The layer that goes.
+        new: The layer that comes.
+        container: The list or dictionary in which it is, or `None` for an attribute.
+        key: Its index, key or the attribute's name.
+    """
+    if owner._tracker.is_in_store("layers", old):
+        owner._tracker.replace_tracked_value("layers", old, new)
+    if container is None:
+        setattr(owner, key, new)
+    else:
+        # Not by Keras's own lists, which would ask to track it.
+        kind = dict if isinstance(container, dict) else list
+        kind.__setitem__(container, key, new)
+
+
+def first_call_of(layer: keras.Layer) -> tuple[tuple, dict]:
+    """Returns the arguments of the first call of a layer in a graph."""
+    arguments = layer._inbound_nodes[0].arguments
+    return arguments.args, arguments.kwargs
 
 
 def layers_as_keras_flattens(network: keras.Layer) -> list[keras.Layer]:

@@ -119,10 +119,26 @@ def every_layer(random):
         if rank < 3:
             layer = getattr(layers, f"WeightNormDepthwiseConv{rank}D")
             branches.append(layer(2, random=random)(image))
+            layer = getattr(layers, f"WeightNormSeparableConv{rank}D")
+            branches.append(layer(3, 2, random=random)(image))
+    sequence, image = (keras.layers.Reshape(shape)(x) for shape in ((16, 8), shapes[2]))
+    attention = layers.WeightNormMultiHeadAttention(2, 3, random=random)
+    branches.append(attention(sequence, sequence))
+    attention = layers.WeightNormGroupQueryAttention(2, 2, 1, random=random)
+    branches.append(attention(sequence, sequence, use_causal_mask=True))
+    if random in layers.WeightNormEmbedding.GENERATED:
+        words = keras.ops.cast(keras.ops.abs(x[:, :4]) * 3, "int32") % 9
+        branches.append(layers.WeightNormEmbedding(9, 3, random=random)(words))
     if random in layers.BatchNormalization.GENERATED:
         # With fixed statistics, as those of a batch differ from replica to replica.
-        normalization = layers.BatchNormalization(random=random, trainable=False)
-        branches.append(normalization(keras.layers.Reshape(shapes[2])(x)))
+        normalizations = [
+            layers.BatchNormalization(random=random, trainable=False),
+            layers.LayerNormalization(random=random),
+            layers.GroupNormalization(groups=2, random=random),
+        ]
+        branches += [normalization(image) for normalization in normalizations]
+    if random in layers.RMSNormalization.GENERATED:
+        branches.append(layers.RMSNormalization(random=random)(image))
     heads = [
         keras.layers.Dense(NUM_CLASSES)(keras.layers.Flatten()(branch))
         for branch in branches

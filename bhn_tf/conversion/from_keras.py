@@ -1,23 +1,19 @@
 """From a Keras model to a Bayesian hypernetwork around a copy of it."""
 
+import math
+
 import keras
 from absl import logging
 
+from bhn_tf.conversion.carrying import carry_over
+from bhn_tf.conversion.entering import generated_in
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.hypernets import MeanField, RealNVP
-from bhn_tf.layers.random_layer import RandomLayer
-from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.networks.copying import (
-    carry_state,
-    config_of,
-    copy_network,
-    fresh_layer,
-    is_graph,
-)
+from bhn_tf.networks.copying import copy_network, is_graph
 
 # A hypernet of this many weights (16 MB) is affordable beside any network.
 _ALWAYS_AFFORDABLE = 4_000_000
@@ -34,16 +30,24 @@ def from_keras(
 ) -> BayesianHypernet:
     """Turns a Keras model, trained or not, into a Bayesian hypernetwork.
 
-    Dense, convolutional (plain, transposed, depthwise), EinsumDense and recurrent
-    layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in `Bidirectional`) become their
-    weight-normalised twins of `bhn_tf.layers`, in a copy with the same weights: at the
-    centre the copy answers what the original does. Everything else is kept. The
-    original is left as it is.
+    Dense, convolutional (plain, transposed, depthwise, separable), EinsumDense,
+    attention, Embedding and recurrent layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in
+    `Bidirectional`) become their weight-normalised twins of `bhn_tf.layers`, in a copy
+    with the same weights: at the centre the copy answers what the original does.
+    Everything else is kept. The original is left as it is.
 
     Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
     through dropout, padding, pooling and concatenation. There γ is generated instead
-    (and β for "scale_and_bias"), and the layer stays as it is. A sum of branches does
-    not cancel their scales, nor does a normalisation over several channels.
+    (and β for "scale_and_bias"), and the layer stays as it is; without a γ
+    (`scale=False`) it gets one, which is 1 at the centre. A `GroupNormalization` with
+    a group for each channel does the same. A sum of branches does not cancel their
+    scales, nor does a normalisation over several channels: `LayerNormalization`,
+    `RMSNormalization` and `GroupNormalization` have their own γ generated besides.
+
+    Layers of classes of your own are entered: those that they hold as attributes, in
+    lists or in dictionaries are exchanged in a copy, which keeps its `call`. One that
+    holds a batch normalisation stays as it is, since only its `call` knows what that
+    normalises; the report names this reason and others.
 
     `model.conversion_report` says what became of every layer.
 
@@ -88,14 +92,9 @@ def from_keras(
     frozen = LayerSelection("freeze", freeze, paths)
 
     def make(layer):
-        decision = decisions[layer]
-        if decision.target is None:
-            return fresh_layer(layer)
-        return decision.target.from_config(
-            {**config_of(layer), "random": decision.random}
-        )
+        return decisions[layer].new_layer(layer)
 
-    copies = copy_network(model, make, _carry_over)
+    copies = copy_network(model, make, carry_over)
     for layer in paths:
         if frozen.covers(layer):
             copies[layer].trainable = False
@@ -103,8 +102,8 @@ def from_keras(
     if not report.num_random:
         raise ValueError(
             f"Nothing in {model.name!r} would be random:\n{report}\nSupported are "
-            "Dense, EinsumDense, convolutional and recurrent layers; for others use "
-            "`bhn_tf.layers` in the network itself."
+            "Dense, EinsumDense, Embedding, convolutional, recurrent, attention and "
+            "normalising layers; for others use `bhn_tf.layers` in the network itself."
         )
     if hypernet is None:
         hypernet = _chosen_hypernet(report.num_random, model.count_params())
@@ -135,43 +134,19 @@ def _require_convertible(model, random):
         )
 
 
-def _carry_over(layer, copied):
-    """Gives a copy the layer's weights: as they are, or as direction and scale."""
-    if isinstance(copied, RecurrentWeightNorm):
-        copied.take_weights_of(layer)
-        return
-    if not isinstance(copied, WeightNorm):
-        carry_state(layer, copied)
-        return
-    is_twin = isinstance(layer, WeightNorm)
-    copied.direction.assign(layer.direction if is_twin else layer.kernel)
-    if copied.scale is not None:
-        scale = layer.scale if is_twin else None
-        copied.scale.assign(copied.kernel_norm() if scale is None else scale)
-    if copied.input_scale is not None and is_twin and layer.input_scale is not None:
-        copied.input_scale.assign(layer.input_scale)
-    if copied.bias is not None:
-        copied.bias.assign(layer.bias)
-
-
 def _report(paths, decisions, copies):
     rows = []
     for layer, (path, *others) in paths.items():
         copied, reason = copies[layer], decisions[layer].reason
-        is_random = isinstance(copied, RandomLayer)
-        generated = copied.generated_weights if is_random else []
         if others:
             shared = f"shared with {', '.join(others)}"
             reason = f"{reason}; {shared}".removeprefix("; ")
-        rows.append(
-            ReportRow(
-                path,
-                type(layer).__name__,
-                tuple(variable.name for variable in generated),
-                copied.num_random if is_random else 0,
-                reason,
-            )
-        )
+        names, num_random = [], 0
+        for place, variable in generated_in(copied):
+            names.append("/".join([*place, variable.name]))
+            num_random += math.prod(variable.shape)
+        kind = type(layer).__name__
+        rows.append(ReportRow(path, kind, tuple(names), num_random, reason))
     return ConversionReport(tuple(rows))
 
 

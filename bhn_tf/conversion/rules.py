@@ -1,23 +1,29 @@
 """What becomes random in a Keras network, and what cannot."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import keras
 
-from bhn_tf import layers
-from bhn_tf.conversion.scale_trails import ScaleTrails
-from bhn_tf.conversion.selection import LayerSelection
+from bhn_tf.conversion.entering import entered, is_of_ones_own
+from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
+from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
+from bhn_tf.conversion.twins import (
+    ATTENTION,
+    NORMALIZATIONS,
+    TAKE_OVER,
+    TWINS,
+    has_gamma,
+    has_scales,
+    is_foreign,
+    modes_of,
+    why_not,
+)
 from bhn_tf.layers.random_layer import RandomLayer
-
-#: Keras layers and their weight-normalised twins.
-TWINS = {
-    getattr(keras.layers, name.removeprefix("WeightNorm")): getattr(layers, name)
-    for name in layers.__all__
-    if name.startswith("WeightNorm")
-}
-
-# Layers that need no twin where a batch normalisation takes their scales over.
-_TWO_KERNELS = (keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
+from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.networks.copying import config_of, fresh_layer, is_graph
+from bhn_tf.networks.entered import CannotBeEntered
 
 
 class Decision(NamedTuple):
@@ -27,18 +33,32 @@ class Decision(NamedTuple):
         reason: Why it is so, for the report.
         target: Class of the layer in its place; `None` for a plain copy.
         random: The argument `random` of that layer.
+        arguments: Its other arguments, where they are not those of the original.
+        made: The layer in its place, where that has been made already.
     """
 
     reason: str
     target: type | None = None
     random: str | None = None
+    arguments: Mapping = MappingProxyType({})
+    made: keras.layers.Layer | None = None
+
+    def new_layer(self, layer):
+        """Returns the layer in the place of one, without its weights."""
+        if self.made is not None:
+            return self.made
+        if self.target is None:
+            return fresh_layer(layer)
+        config = {**config_of(layer), "random": self.random, **self.arguments}
+        return self.target.from_config(config)
 
 
 class ConversionRules:
     """Decides for every layer of a network whether it becomes random.
 
     Args:
-        network: A built Sequential or functional model.
+        network: A built Sequential or functional model; `None` for layers of which
+            nothing is known but that they are there.
         paths: Its layers, from `paths_of_layers`.
         random: What converted layers have generated.
         only: The layers to make random; `None` for all.
@@ -50,23 +70,24 @@ class ConversionRules:
         self._random = random
         self._only = None if only is None else LayerSelection("only", only, paths)
         self._skip = LayerSelection("skip", skip, paths)
-        self._ends = ScaleTrails(network, _scales_outputs).ends
-        #: Batch normalisations, and the layers whose scales they stand in for.
+        self._ends = {}
+        if network is not None:
+            self._ends = ScaleTrails(network, _is_followed).ends
+        #: Normalisations, and the layers whose scales they stand in for.
         self._stands_in_for = {}
 
     def decisions(self) -> dict:
         """Returns a `Decision` for every layer."""
-        # A batch normalisation may come before the layer it stands in for.
-        is_norm = {
-            layer: isinstance(layer, keras.layers.BatchNormalization)
-            for layer in self._paths
-        }
-        decided = {
-            layer: self._of(layer) for layer in self._paths if not is_norm[layer]
-        }
-        decided |= {
-            layer: self._of_norm(layer) for layer in self._paths if is_norm[layer]
-        }
+        # A normalisation may come before the layer it stands in for, and another one
+        # stand in for itself: it has a scale of its own.
+        phases: tuple[list, list, list] = ([], [], [])
+        for layer in self._paths:
+            is_batch = isinstance(layer, keras.layers.BatchNormalization)
+            is_norm = type(layer) in NORMALIZATIONS
+            phases[2 if is_batch else 1 if is_norm else 0].append(layer)
+        decided = {layer: self._of(layer) for layer in phases[0]}
+        for layer in (*phases[1], *phases[2]):
+            decided[layer] = self._of_norm(layer)
         return {layer: decided[layer] for layer in self._paths}
 
     def _left_out(self, layer) -> str:
@@ -78,25 +99,64 @@ class ConversionRules:
         return ""
 
     def _of(self, layer):
-        if isinstance(layer, RandomLayer):
+        if isinstance(layer, RandomLayer | RandomParts):
             return self._of_random_layer(layer)
-        if not _has_scales(layer):
-            return Decision(_why_not(layer))
+        is_own = is_of_ones_own(layer)
+        if not (has_scales(layer) or is_own):
+            return Decision(why_not(layer))
         left_out = self._left_out(layer)
         if left_out:
             return Decision(left_out)
+        if is_own:
+            return self._of_own_layer(layer)
+        norms, is_cancelled = self._cancelling(layer)
+        if is_cancelled and not isinstance(layer, ATTENTION):
+            return self._of_cancelled(layer, norms)
+        random, remark = self._random, self._remark(layer, norms, is_cancelled)
+        target = TWINS[type(layer)]
+        if random not in modes_of(target):
+            # Numbers of words, say, are no inputs to scale.
+            random = "scale"
+        return Decision(remark, target, random)
+
+    def _of_own_layer(self, layer):
+        norms, is_cancelled = self._cancelling(layer)
+        try:
+            made = entered(layer, self._maker_inside)
+        except CannotBeEntered as error:
+            return Decision(f"{type(layer).__name__} is not entered: {error}")
+        reason = "layers that it holds are exchanged, its call is kept"
+        if is_cancelled:
+            reason += f"; {self._names(norms)} may cancel the scale of its last one"
+        return Decision(reason, made=made)
+
+    def _maker_inside(self, inner):
+        """Makes the layers in the place of one inside a layer of somebody's own."""
+        network = inner if is_graph(inner) else None
+        paths = {inner: [inner.name]} if network is None else paths_of_layers(inner)
+        may_cancel = network is None and not self._random.startswith("kernel")
+        if may_cancel and normalizes_each_output(inner):
+            raise CannotBeEntered(
+                f"it holds {inner.name!r}, which cancels the scales of what comes "
+                "before, and only its `call` knows what that is"
+            )
+        rules = ConversionRules(network, paths, self._random, None, ())
+        decisions = rules.decisions()
+        return lambda layer: decisions[layer].new_layer(layer)
+
+    def _cancelling(self, layer):
+        """The normalisations behind a layer, and whether they leave nothing of it."""
         ends = self._ends.get(layer, [])
         norms = [end for end in ends if end is not None]
-        is_cancelled = bool(norms) and len(norms) == len(ends)
-        if is_cancelled and not self._random.startswith("kernel"):
-            return self._of_cancelled(layer, norms)
-        if type(layer) not in TWINS:
-            return Decision(_why_not(layer))
-        remark = self._remark(layer, norms, is_cancelled)
-        return Decision(remark, TWINS[type(layer)], self._random)
+        is_everywhere = bool(norms) and len(norms) == len(ends)
+        return norms, is_everywhere and not self._random.startswith("kernel")
 
     def _of_cancelled(self, layer, norms):
-        able = [norm for norm in norms if norm.gamma is not None]
+        able = [
+            norm
+            for norm in norms
+            if isinstance(norm, TAKE_OVER) and not is_foreign(norm)
+        ]
         taking = [norm for norm in able if not self._skip.covers(norm)]
         for norm in taking:
             self._stands_in_for.setdefault(norm, []).append(layer)
@@ -106,16 +166,18 @@ class ConversionRules:
             reason = f"{self._names(able)} cancels its scale, and `skip` names that too"
         else:
             reason = (
-                f"{self._names(norms)} cancels its scale and, with scale=False, has "
-                "no γ to generate; `random='kernel'` would make this layer random"
+                f"{self._names(norms)} cancels its scale and has no γ in its place; "
+                "`random='kernel'` would make this layer random"
             )
         return Decision(reason)
 
     def _remark(self, layer, norms, is_cancelled):
-        """What a batch normalisation behind it does to a random layer."""
+        """What a normalisation behind it does to a random layer."""
         if not norms:
             return ""
-        if not is_cancelled:
+        if isinstance(layer, ATTENTION):
+            return f"{self._names(norms)} cancels the scale of its last projection"
+        if not self._random.startswith("kernel"):
             return f"{self._names(norms)} normalises it in one branch only"
         has_bias = self._random == "kernel_and_bias" and layer.bias is not None
         bias = " and its bias" if has_bias else ""
@@ -124,22 +186,46 @@ class ConversionRules:
     def _of_norm(self, layer):
         if isinstance(layer, RandomLayer):
             return self._of_random_layer(layer)
-        is_picked = self._only is not None and self._only.picks(layer)
         sources = self._stands_in_for.get(layer, [])
-        if not (sources or is_picked) or self._skip.covers(layer):
-            return Decision(
-                self._left_out(layer) or "cancels no scale that would be generated"
-            )
-        if layer.gamma is None:
-            return Decision("with scale=False it has no γ to generate")
-        reason = f"instead of the scale of {self._names(sources)}" if sources else ""
-        random = "scale"
-        if self._random.endswith("_and_bias"):
+        is_picked = self._only is not None and self._only.picks(layer)
+        if self._skip.covers(layer):
+            return Decision(self._left_out(layer))
+        if not (sources or is_picked):
+            reason = self._left_out(layer) or self._why_no_own_gamma(layer)
+            if reason:
+                return Decision(reason)
+            norms, is_cancelled = self._cancelling(layer)
+            if is_cancelled:
+                return self._of_cancelled(layer, norms)
+        return self._of_gamma(layer, sources)
+
+    def _why_no_own_gamma(self, layer):
+        """Why a normalisation that replaces no scale stays as it is, or nothing."""
+        if isinstance(layer, keras.layers.BatchNormalization):
+            return "cancels no scale that would be generated"
+        if self._random.startswith("kernel"):
+            return "has no kernel"
+        if not has_gamma(layer):
+            return "with scale=False it has no γ to generate"
+        return ""
+
+    def _of_gamma(self, layer, sources):
+        if is_foreign(layer):
+            return Decision(why_not(layer))
+        reasons, arguments = [], {}
+        if sources:
+            reasons.append(f"instead of the scale of {self._names(sources)}")
+        if not has_gamma(layer):
+            # A γ of 1 changes nothing at the centre.
+            reasons.append("with scale=False it had no γ: a new one, 1 at first")
+            arguments = {"scale": True, "gamma_initializer": "ones"}
+        target, random = NORMALIZATIONS[type(layer)], "scale"
+        if self._random in modes_of(target) and self._random != "scale":
             if layer.beta is not None:
                 random = "scale_and_bias"
             else:
-                reason = f"{reason}; with center=False it has no β".removeprefix("; ")
-        return Decision(reason, layers.BatchNormalization, random)
+                reasons.append("with center=False it has no β")
+        return Decision("; ".join(reasons), target, random, arguments)
 
     def _of_random_layer(self, layer):
         left_out = self._left_out(layer)
@@ -151,40 +237,10 @@ class ConversionRules:
         return ", ".join(self._paths[layer][0] for layer in of_layers)
 
 
-def _has_scales(layer) -> bool:
-    """Whether a layer's outputs have scales that a twin or γ could generate."""
-    return type(layer) in (*TWINS, *_TWO_KERNELS) and not _special_kernel(layer)
-
-
-def _scales_outputs(layer) -> bool:
-    """Whether a layer's scales multiply its outputs before their activation.
+def _is_followed(layer) -> bool:
+    """Whether a layer's scales may multiply its outputs before their activation.
 
     Those of recurrent layers are inside the recurrence, and nothing cancels them.
     """
-    return _has_scales(layer) and not isinstance(layer, keras.layers.RNN)
-
-
-def _special_kernel(layer) -> str:
-    if getattr(layer, "quantization_mode", None) is not None:
-        return "its kernel is quantised"
-    if getattr(layer, "lora_enabled", False):
-        return "its kernel has LoRA"
-    return ""
-
-
-def _why_not(layer) -> str:
-    if not layer.weights:
-        return "has no weights"
-    for supported in TWINS:
-        if type(layer) is supported:
-            return _special_kernel(layer)
-        if isinstance(layer, supported):
-            return f"a class of its own, derived from {supported.__name__}"
-    if type(layer) is keras.layers.RNN:
-        return (
-            f"runs the cell {type(layer.cell).__name__}; `keras.layers.LSTM`, `GRU` "
-            "and `SimpleRNN` have twins"
-        )
-    if isinstance(layer, keras.Model):
-        return "a model whose layers are not known to Keras"
-    return f"{type(layer).__name__} has no weight-normalised twin"
+    is_recurrent = isinstance(layer, keras.layers.RNN)
+    return (has_scales(layer) and not is_recurrent) or is_of_ones_own(layer)

@@ -1,8 +1,13 @@
-"""Where the scales of a network's layers are cancelled by batch normalisation.
+"""Where the scales of a network's layers are cancelled by a normalisation.
 
 Multiply an output of a convolution by g, and a batch normalisation behind it divides
 by |g| again: the loss has no gradient by g, and the scale drifts to its prior. Every
 tensor of the network is followed here with the scales that it still carries.
+
+What counts is whether a normalisation has statistics for each output by itself. Batch
+normalisation has, and group normalisation with a group for each channel. Layer and RMS
+normalisation over the features divide by what all of them have in common, so that the
+scale of one still counts; over other axes (positions, say) they cancel it.
 """
 
 import dataclasses
@@ -37,6 +42,11 @@ _TRANSPARENT = tuple(
     )
 )
 
+# Normalisations of each row over the axes that they name.
+_OVER_AXES = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
+
+_HOMOGENEOUS = (keras.activations.relu, keras.activations.leaky_relu)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Trail:
@@ -53,9 +63,9 @@ class ScaleTrails:
         is_source: Whether a layer has scales that are to be followed.
 
     Attributes:
-        ends: For each source the places where its scale ends: a batch normalisation
-            that cancels it, or `None` for anything else, such as an activation, a
-            sum or the output of the network.
+        ends: For each source the places where its scale ends: a normalisation that
+            cancels it, or `None` for anything else, such as an activation, a sum or
+            the output of the network.
     """
 
     def __init__(self, network, is_source):
@@ -98,7 +108,8 @@ class ScaleTrails:
                     passed[source] = axis_behind
         if self._is_source(layer):
             axis = _axis_of_outputs(layer)
-            if axis is None or not _is_passed_by(layer.activation, layer):
+            activation = getattr(layer, "activation", None)
+            if axis is None or not _is_passed_by(activation, layer):
                 self._note_end(layer, None)
             else:
                 passed[layer] = axis
@@ -115,11 +126,27 @@ class ScaleTrails:
             ends.append(end)
 
 
+def normalizes_each_output(layer) -> bool:
+    """Whether a built layer cancels the scales of units or channels, if any."""
+    if isinstance(layer, keras.layers.GroupNormalization):
+        return layer.groups == layer.input_spec.axes[layer.axis]
+    if isinstance(layer, _OVER_AXES):
+        rank = len(layer.get_build_config()["input_shape"])
+        return rank - 1 not in [axis % rank for axis in layer.axis]
+    return isinstance(layer, keras.layers.BatchNormalization)
+
+
 def _cancels(layer, axis):
-    if not isinstance(layer, keras.layers.BatchNormalization):
-        return False
-    rank = layer.input_spec.ndim
-    return layer.axis % rank == axis % rank
+    """Whether a layer divides each entry of an axis by a size of its own."""
+    rank = len(layer.output.shape)
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return layer.axis % rank == axis % rank
+    if isinstance(layer, keras.layers.GroupNormalization):
+        is_same = layer.axis % rank == axis % rank
+        return is_same and layer.groups == layer.output.shape[layer.axis]
+    if isinstance(layer, _OVER_AXES):
+        return axis % rank not in [normalized % rank for normalized in layer.axis]
+    return False
 
 
 def _axis_behind(layer, source, axis):
@@ -140,12 +167,16 @@ def _axis_behind(layer, source, axis):
 
 def _is_activation(layer):
     return isinstance(
-        layer, keras.layers.Activation | keras.layers.ReLU | keras.layers.LeakyReLU
+        layer,
+        keras.layers.Activation
+        | keras.layers.ReLU
+        | keras.layers.LeakyReLU
+        | keras.layers.PReLU,
     )
 
 
 def _activation_of(layer):
-    if isinstance(layer, keras.layers.LeakyReLU):
+    if isinstance(layer, keras.layers.LeakyReLU | keras.layers.PReLU):
         return keras.activations.leaky_relu
     if isinstance(layer, keras.layers.ReLU):
         is_plain = layer.max_value is None and layer.threshold == 0
@@ -160,8 +191,13 @@ def _is_passed_by(activation, source):
     """
     if activation in (None, keras.activations.linear):
         return True
-    homogeneous = (keras.activations.relu, keras.activations.leaky_relu)
-    return activation in homogeneous and source.bias is None
+    return activation in _HOMOGENEOUS and not _has_shift(source)
+
+
+def _has_shift(layer):
+    names = ("bias", "beta")
+    is_held = any(getattr(layer, name, None) is not None for name in names)
+    return is_held or getattr(layer, "use_bias", False)
 
 
 def _channel_axis(layer):
@@ -170,6 +206,10 @@ def _channel_axis(layer):
 
 def _axis_of_outputs(layer):
     """The axis along which a layer has its scales; `None` if there are several."""
+    if isinstance(layer, _OVER_AXES):
+        return layer.axis[0] if len(layer.axis) == 1 else None
+    if isinstance(layer, keras.layers.GroupNormalization):
+        return layer.axis
     if not isinstance(layer, keras.layers.EinsumDense):
         return _channel_axis(layer) if hasattr(layer, "data_format") else -1
     operands, outputs = layer.equation.replace(" ", "").split("->")

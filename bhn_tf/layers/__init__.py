@@ -1,5 +1,9 @@
 """Weight-normalised twins of Keras layers, and dropout that can be drawn."""
 
+from bhn_tf.layers.attention import (
+    WeightNormGroupQueryAttention,
+    WeightNormMultiHeadAttention,
+)
 from bhn_tf.layers.batch_normalization import (
     BatchNormalization,
 )
@@ -34,18 +38,33 @@ from bhn_tf.layers.dropout import (
 from bhn_tf.layers.einsum_dense import (
     WeightNormEinsumDense,
 )
+from bhn_tf.layers.embedding import (
+    WeightNormEmbedding,
+)
+from bhn_tf.layers.normalization import (
+    GroupNormalization,
+    LayerNormalization,
+    RMSNormalization,
+)
 from bhn_tf.layers.recurrent import (
     WeightNormGRU,
     WeightNormLSTM,
     WeightNormSimpleRNN,
 )
+from bhn_tf.layers.separable_conv import (
+    WeightNormSeparableConv1D,
+    WeightNormSeparableConv2D,
+)
 
 __all__ = [
     "BatchNormalization",
+    "GroupNormalization",
+    "LayerNormalization",
     "MonteCarloDropout",
     "MonteCarloSpatialDropout1D",
     "MonteCarloSpatialDropout2D",
     "MonteCarloSpatialDropout3D",
+    "RMSNormalization",
     "WeightNormConv1D",
     "WeightNormConv1DTranspose",
     "WeightNormConv2D",
@@ -59,7 +78,12 @@ __all__ = [
     "WeightNormDepthwiseConv1D",
     "WeightNormDepthwiseConv2D",
     "WeightNormEinsumDense",
+    "WeightNormEmbedding",
     "WeightNormGRU",
+    "WeightNormGroupQueryAttention",
     "WeightNormLSTM",
+    "WeightNormMultiHeadAttention",
+    "WeightNormSeparableConv1D",
+    "WeightNormSeparableConv2D",
     "WeightNormSimpleRNN",
 ]

@@ -98,7 +98,8 @@ class _Prefix:
         for node in self._first_nodes:
             (tensor,), _ = node.arguments.fill_in(tensors)
             layer = node.operation
-            tensor = keras.ops.cast(tensor, layer.compute_dtype)
+            if layer.autocast:  # Not the numbers of words.
+                tensor = keras.ops.cast(tensor, layer.compute_dtype)
             products[id(layer)] = layer.shared_by_draws(tensor)
         return tensors, products, losses
 

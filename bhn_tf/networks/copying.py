@@ -10,6 +10,7 @@ import tempfile
 import keras
 
 from bhn_tf import keras_adapter
+from bhn_tf.networks.entered import EnteredLayer
 
 # The two kinds of models whose layers and connections Keras knows. A class that
 # overrides `call` keeps them to itself.
@@ -121,21 +122,42 @@ def config_of(layer) -> dict:
 def carry_state(layer, copied) -> None:
     """Gives a copied layer the weights, statistics and vocabularies of the original."""
     for old, new in pairs(layer, copied):
-        # A layer may keep more than weights in step, so it saves and loads by itself.
-        store: dict = {}
-        old.save_own_variables(store)
-        new.load_own_variables(store)
-        if hasattr(old, "save_assets"):
-            with tempfile.TemporaryDirectory() as directory:
-                old.save_assets(directory)
-                new.load_assets(directory)
+        carry_own_state(old, new)
 
 
-def pairs(layer, copied):
-    """A layer and the layers inside it, each with its copy."""
-    return zip(
-        keras_adapter.layers_of(layer), keras_adapter.layers_of(copied), strict=True
-    )
+def carry_own_state(layer, copied) -> None:
+    """As `carry_state`, of the layer without those inside it."""
+    # A layer may keep more than weights in step, so it saves and loads by itself.
+    store: dict = {}
+    layer.save_own_variables(store)
+    copied.load_own_variables(store)
+    if hasattr(layer, "save_assets"):
+        with tempfile.TemporaryDirectory() as directory:
+            layer.save_assets(directory)
+            copied.load_assets(directory)
+
+
+def pairs(layer, copied) -> list[tuple]:
+    """A layer and the layers inside it, each with its copy.
+
+    Of a layer without any inside, the copy may be made of several; one whose layers
+    were exchanged is its copy's content.
+    """
+    found: dict[int, tuple] = {}
+
+    def visit(old, new):
+        if id(old) in found:
+            return
+        if isinstance(new, EnteredLayer) and not isinstance(old, EnteredLayer):
+            new = new.layer
+        found[id(old)] = old, new
+        inside = keras_adapter.layers_inside(old)
+        if inside:
+            for pair in zip(inside, keras_adapter.layers_inside(new), strict=True):
+                visit(*pair)
+
+    visit(layer, copied)
+    return list(found.values())
 
 
 def _fresh_input(tensor):

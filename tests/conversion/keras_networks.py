@@ -229,6 +229,39 @@ def kept_layers():
     )
 
 
+def transformer():
+    """Words with padding, a block of attention before and one behind a norm."""
+    words = keras.Input((7,), dtype="int32")
+    x = layers.Embedding(11, 6, mask_zero=True, name="words")(words)
+    attention = layers.MultiHeadAttention(2, 3, dropout=0.1, name="heads")
+    attended = attention(x, x, use_causal_mask=True)
+    x = layers.LayerNormalization(name="norm")(layers.Add()([x, attended]))
+    attended = layers.GroupQueryAttention(3, 4, 2, name="groups")(x, x)
+    x = layers.GlobalAveragePooling1D()(layers.Add()([x, attended]))
+    return keras.Model(words, layers.Dense(NUM_CLASSES, name="logits")(x))
+
+
+def group_normalized():
+    """Separable convolutions, and groups of one channel, of several, without γ."""
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 4)),
+            layers.SeparableConv2D(6, 3, depth_multiplier=2, name="separable"),
+            layers.GroupNormalization(2, name="of_several"),
+            layers.PReLU(),
+            layers.Conv2D(6, 3, name="conv"),
+            layers.GroupNormalization(6, name="of_one"),
+            layers.ReLU(),
+            layers.DepthwiseConv2D(2, use_bias=False, name="depthwise"),
+            layers.BatchNormalization(scale=False, name="without_gamma"),
+            layers.ReLU(),
+            layers.Flatten(),
+            layers.RMSNormalization(name="rms"),
+            layers.Dense(NUM_CLASSES, name="logits"),
+        ]
+    )
+
+
 NETWORKS = {
     network.__name__: network
     for network in (
@@ -247,6 +280,8 @@ NETWORKS = {
         nested,
         recurrent,
         sequence,
+        transformer,
+        group_normalized,
         kept_layers,
     )
 }

@@ -71,8 +71,8 @@ def network_of(*stack, shape=(6, 6, 2)):
     )
 
 
-def conv(**kwargs):
-    return layers.Conv2D(3, 2, name="conv", **kwargs)
+def conv(filters=3, **kwargs):
+    return layers.Conv2D(filters, 2, name="conv", **kwargs)
 
 
 def norm(**kwargs):
@@ -97,6 +97,7 @@ CANCELLED = {
     # relu(g x) = g relu(x) for g > 0, where no bias is in between.
     "relu without bias": lambda: [conv(use_bias=False, activation="relu")],
     "ReLU without bias": lambda: [conv(use_bias=False), layers.ReLU()],
+    "PReLU without bias": lambda: [conv(use_bias=False), layers.PReLU()],
     "separable": lambda: [layers.SeparableConv2D(3, 2, name="conv")],
     "transposed": lambda: [layers.Conv2DTranspose(3, 2, name="conv")],
     "depthwise": lambda: [layers.DepthwiseConv2D(2, name="conv")],
@@ -109,7 +110,13 @@ NOT_CANCELLED = {
     "activation layer": lambda: [conv(), layers.ReLU()],
     "tanh": lambda: [conv(use_bias=False, activation="tanh")],
     "bounded relu": lambda: [conv(use_bias=False), layers.ReLU(6)],
-    "another normalisation": lambda: [conv(), layers.LayerNormalization()],
+    "groups of channels": lambda: [
+        conv(filters=4),
+        layers.GroupNormalization(2, scale=False),
+    ],
+    "layer normalisation": lambda: [conv(), layers.LayerNormalization(scale=False)],
+    "unit norm": lambda: [conv(), layers.UnitNormalization()],
+    "PReLU with bias": lambda: [conv(), layers.PReLU()],
     "reshaped": lambda: [conv(), layers.Reshape((5, 15))],
     "several axes of scales": lambda: [
         layers.EinsumDense("...x,xyz->...yz", (2, 3), name="conv")
@@ -204,12 +211,109 @@ def test_normalisation_over_another_axis():
     assert set(generated(convert(network))) == {"conv", "end"}
 
 
-def test_normalisation_without_gamma():
-    model = convert(network_of(conv(), norm(scale=False)))
-    assert set(generated(model)) == {"end"}
-    assert "scale=False" in model.conversion_report["conv"].reason
+def test_normalisation_without_gamma_gets_one():
+    network = network_of(conv(), norm(scale=False), layers.ReLU())
+    model = convert(network)
+    assert generated(model) == {"norm": ("gamma",), "end": ("scale",)}
+    report = model.conversion_report
+    assert "norm cancels its scale" in report["conv"].reason
+    assert "scale=False it had no γ" in report["norm"].reason
+    np.testing.assert_array_equal(model.primary.get_layer("norm").gamma, np.ones(3))
+    assert_equal_at_centre(network, model)
+    assert np.abs(gradient_of_scales(model)[:3]).min() > 0
     model = convert(network_of(conv(), norm(scale=False)), random="kernel")
     assert set(generated(model)) == {"conv", "end"}
+
+
+def test_normalisations_of_rows_have_their_own_gamma():
+    """They leave the scale of a single unit, and divide by what all have in common."""
+    model = convert(keras_networks.make("transformer"), random="scale_and_bias")
+    projections = [
+        f"{name}/{what}"
+        for name in ("query", "key", "value")
+        for what in ("scale", "bias")
+    ]
+    projections += ["attention_output/scale", "attention_output/bias"]
+    assert generated(model) == {
+        "words": ("scale",),
+        "heads": tuple(projections),
+        "norm": ("gamma", "beta"),
+        "groups": tuple(projections),
+        "logits": ("scale", "bias"),
+    }
+    model = convert(keras_networks.make("transformer"), random="rank_one")
+    assert generated(model)["heads"][:2] == ("query/scale", "query/input_scale")
+    assert generated(model)["norm"] == ("gamma",)
+    assert generated(model)["words"] == ("scale",)
+
+
+def test_groups_of_one_channel_take_scales_over():
+    model = convert(keras_networks.make("group_normalized"))
+    assert generated(model) == {
+        "separable": ("depthwise/scale", "pointwise/scale"),
+        "of_several": ("gamma",),
+        "of_one": ("gamma",),
+        "without_gamma": ("gamma",),
+        "rms": ("scale",),
+        "logits": ("scale",),
+    }
+    report = model.conversion_report
+    assert "of_one cancels its scale" in report["conv"].reason
+    assert "instead of the scale of conv" in report["of_one"].reason
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_cancelled"),
+    [
+        (lambda: layers.LayerNormalization(axis=[1, 2], name="norm"), True),
+        (lambda: layers.LayerNormalization(axis=[2, 3], name="norm"), False),
+        (lambda: layers.RMSNormalization(name="norm"), False),
+        (lambda: layers.GroupNormalization(-1, name="norm"), True),
+        (lambda: layers.GroupNormalization(1, name="norm"), False),
+        (lambda: layers.GroupNormalization(5, axis=1, name="norm"), False),
+    ],
+)
+def test_what_cancels_is_what_learns_nothing(layer, is_cancelled):
+    """What the rules say of a normalisation, against the gradient of a scale."""
+    model = convert(network_of(conv(), layer()))
+    assert ("conv" not in generated(model)) == is_cancelled
+    gradients = []
+    for stack in ([], [layer()]):
+        twin = bhn_tf.layers.WeightNormConv2D.from_config(conv().get_config())
+        for norm in stack:
+            norm.epsilon = 1e-7
+        network = network_of(twin, *stack)
+        model = bhn_tf.BayesianHypernet(network, "mean_field")
+        gradients.append(np.abs(gradient_of_scales(model)).max())
+    assert (gradients[1] < 1e-2 * gradients[0]) == is_cancelled
+
+
+def test_gamma_before_a_batch_normalisation():
+    model = convert(network_of(conv(), layers.LayerNormalization(name="rows"), norm()))
+    assert set(generated(model)) == {"conv", "norm", "end"}
+    assert "norm cancels its scale" in model.conversion_report["rows"].reason
+
+
+def test_attention_before_a_batch_normalisation():
+    inputs = keras.Input((5, 4))
+    x = layers.MultiHeadAttention(2, 3, name="heads")(inputs, inputs)
+    x = layers.BatchNormalization(name="norm")(x)
+    x = layers.Dense(2, name="end")(layers.Flatten()(x))
+    model = convert(keras.Model(inputs, x))
+    assert set(generated(model)) == {"heads", "end"}
+    assert "its last projection" in model.conversion_report["heads"].reason
+
+
+def test_skipping_and_picking_normalisations():
+    network = keras_networks.make("group_normalized")
+    model = convert(network, skip=["of_one", "of_several"])
+    assert set(generated(model)) == {"separable", "without_gamma", "rms", "logits"}
+    report = model.conversion_report
+    assert "`skip` names that too" in report["conv"].reason
+    model = convert(network, only="conv")
+    assert set(generated(model)) == {"of_one"}
+    model = convert(network, only="of_several", random="kernel")
+    assert generated(model) == {"of_several": ("gamma",)}
 
 
 def test_normalisation_without_beta():

@@ -8,10 +8,12 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf.layers.generated import generated_values
+from bhn_tf.layers.random_affine import RandomAffine
+from bhn_tf.layers.random_parts import RandomParts
 from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
 
-WITH_KERNELS = (WeightNorm, RecurrentWeightNorm)
+WITH_KERNELS = (WeightNorm, RecurrentWeightNorm, RandomParts)
 
 # Relative precision of the outputs; half precision rounds inputs, kernel and product.
 POLICIES = {
@@ -34,9 +36,8 @@ def check_layer(layer_class, arguments, input_shape, output_axes=(-1,)):
     """
     check_equals_keras(layer_class, arguments, input_shape, output_axes)
     check_random(layer_class, arguments, input_shape)
+    check_dtype_policies(layer_class, arguments, input_shape)
     arguments, inputs = seeded(layer_class, arguments), inputs_of(input_shape)
-    for policy, precision in POLICIES.items():
-        _check_dtype_policy(layer_class, arguments, inputs, policy, precision)
     for policy in ("float32", "float16", "mixed_float16"):
         for length in (0.0, 1e-6):
             _check_short_directions(
@@ -57,15 +58,30 @@ def check_equals_keras(layer_class, arguments, input_shape, output_axes=(-1,)):
 def check_random(layer_class, arguments, input_shape):
     """The part of `check_layer` about what is generated; for every random layer."""
     inputs = inputs_of(input_shape)
-    for random in layer_class.GENERATED:
+    is_made_of_parts = issubclass(layer_class, RandomParts)
+    for random in layer_class.MODES if is_made_of_parts else layer_class.GENERATED:
         modes = {**seeded(layer_class, arguments), "random": random}
         _check_generated_values(layer_class, modes, inputs)
         _check_stays_handed_over(layer_class, modes, inputs)
 
 
+def check_dtype_policies(layer_class, arguments, input_shape):
+    """The part of `check_layer` about precision; for every random layer."""
+    arguments, inputs = seeded(layer_class, arguments), inputs_of(input_shape)
+    for policy, precision in POLICIES.items():
+        _check_dtype_policy(layer_class, arguments, inputs, policy, precision)
+
+
+def check_equals_its_twin(layer_class, arguments, input_shape):
+    """A fresh layer is its Keras twin, with shapes and losses."""
+    inputs = inputs_of(input_shape)
+    _check_equals_its_twin(layer_class, seeded(layer_class, arguments), inputs)
+
+
 def check_config(layer_class, arguments, input_shape):
     """A configuration that went through JSON makes an equal layer of its own."""
     inputs = inputs_of(input_shape)
+    arguments = seeded(layer_class, arguments)
     arguments = {**arguments, "random": "scale_and_bias", "name": "layer"}
     if issubclass(layer_class, WITH_KERNELS):
         initializer = keras.initializers.RandomNormal(mean=1.0, seed=5)
@@ -106,7 +122,12 @@ def seeded(layer_class, arguments):
     """Adds initialisers with seeds: a layer and its twin then draw the same weights."""
     if not issubclass(layer_class, WITH_KERNELS):
         return arguments
-    is_depthwise = "Depthwise" in layer_class.__name__
+    if issubclass(layer_class, keras.layers.Embedding):
+        return {"embeddings_initializer": _kernels(1), **arguments}
+    name, found = layer_class.__name__, {}
+    if "Separable" in name:
+        found["pointwise_initializer"] = _kernels(3)
+    is_depthwise = "Depthwise" in name or "Separable" in name
     kernel = "depthwise_initializer" if is_depthwise else "kernel_initializer"
     if issubclass(layer_class, RecurrentWeightNorm):
         arguments = {
@@ -114,19 +135,28 @@ def seeded(layer_class, arguments):
             **arguments,
         }
     return {
-        kernel: keras.initializers.GlorotUniform(seed=1),
+        **found,
+        kernel: _kernels(1),
         "bias_initializer": keras.initializers.RandomNormal(seed=2),
         **arguments,
     }
 
 
+def _kernels(seed):
+    return keras.initializers.GlorotUniform(seed=seed)
+
+
 def inputs_of(shape):
+    """A batch of a shape; or inputs themselves, where they are no noise."""
+    if isinstance(shape, np.ndarray):
+        return shape
     return np.random.default_rng(0).normal(size=shape).astype("float32")
 
 
 def twin_of(layer_class, arguments, inputs):
     """The built Keras layer with these arguments."""
-    twin = getattr(keras.layers, layer_class.__name__.removeprefix("WeightNorm"))
+    name = layer_class.__name__.removeprefix("WeightNorm")
+    twin = getattr(layer_class, "TWIN", None) or getattr(keras.layers, name)
     arguments = {name: value for name, value in arguments.items() if name != "random"}
     return built(twin, arguments, inputs)
 
@@ -172,8 +202,8 @@ def _check_equals_its_twin(layer_class, arguments, inputs):
     np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
     shape = (None, *inputs.shape[1:])
     assert layer.compute_output_shape(shape) == twin.compute_output_shape(shape)
-    symbolic = layer(keras.Input(inputs.shape[1:]))
-    assert symbolic.shape == twin(keras.Input(inputs.shape[1:])).shape
+    symbolic = keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+    assert layer(symbolic).shape == twin(symbolic).shape
 
 
 def _check_scales_multiply_directions(layer_class, arguments, inputs, output_axes):
@@ -234,10 +264,18 @@ def _check_generated_values(layer_class, arguments, inputs):
 
 
 def _generated_names(layer):
-    if isinstance(layer, keras.layers.BatchNormalization):
+    if isinstance(layer, RandomParts):
+        return [name for part in layer.random_parts for name in _generated_names(part)]
+    if isinstance(layer, RandomAffine):
         return ["gamma", "beta"][
             : ("none", "scale", "scale_and_bias").index(layer.random)
         ]
+    if isinstance(layer, keras.layers.RMSNormalization):
+        return {"none": [], "scale": ["scale"]}[layer.random]
+    if isinstance(layer, keras.layers.Embedding):
+        is_kernel = layer.random.startswith("kernel")
+        name = "embeddings" if is_kernel else "scale"
+        return [] if layer.random == "none" else [name]
     bias = [] if layer.bias is None else ["bias"]
     if isinstance(layer, RecurrentWeightNorm):
         scales, kernels = ([name, f"recurrent_{name}"] for name in ("scale", "kernel"))
@@ -284,12 +322,17 @@ def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
     for weight, other in zip(layer.weights, expected.weights, strict=True):
         weight.assign(other)
     assert {weight.dtype for weight in layer.weights} == {layer.variable_dtype}
-    value = tf.stack([tf.cast(expected.scale, "float32")] * len(inputs))
+    values = {
+        id(own): tf.stack([tf.cast(other, "float32")] * len(inputs))
+        for own, other in zip(
+            layer.generated_weights, expected.generated_weights, strict=True
+        )
+    }
 
     # In a graph, which is stricter about dtypes than eager execution.
     @tf.function
     def outputs_of(inputs):
-        with generated_values({id(layer.scale): value}):
+        with generated_values(values):
             return layer(inputs), layer(tf.cast(inputs, "float64"))
 
     for outputs in (layer(inputs), *outputs_of(tf.constant(inputs))):

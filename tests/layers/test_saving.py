@@ -38,6 +38,11 @@ CONVOLUTION = {
 DEPTHWISE = {
     name.replace("kernel", "depthwise"): value for name, value in SHARED.items()
 }
+SEPARABLE = {
+    **{name: v for name, v in SHARED.items() if not name.startswith("kernel")},
+    "depthwise_initializer": keras.initializers.HeNormal(seed=4),
+    "pointwise_regularizer": keras.regularizers.L1(0.1),
+}
 RECURRENT = {
     **SHARED,
     "recurrent_activation": "hard_sigmoid",
@@ -133,6 +138,33 @@ LAYERS = {
         ),
         (6, 4),
     ),
+    "layer_normalization": (
+        lambda: layers.LayerNormalization(
+            axis=[1, 2], epsilon=0.1, random="scale_and_bias", beta_regularizer="l2"
+        ),
+        (6, 4),
+    ),
+    "group_normalization": (
+        lambda: layers.GroupNormalization(groups=2, center=False),
+        (6, 4),
+    ),
+    "rms_normalization": (lambda: layers.RMSNormalization(epsilon=0.1), (6, 4)),
+    "separable_conv_1d": (
+        lambda: layers.WeightNormSeparableConv1D(4, 2, **SEPARABLE),
+        (7, 2),
+    ),
+    "separable_conv_2d": (
+        lambda: layers.WeightNormSeparableConv2D(
+            4, 2, depth_multiplier=3, strides=2, padding="same", **SEPARABLE
+        ),
+        (6, 7, 2),
+    ),
+    "embedding": (
+        lambda: layers.WeightNormEmbedding(
+            9, 4, mask_zero=True, embeddings_regularizer="l2", dtype="mixed_bfloat16"
+        ),
+        (6,),
+    ),
     "dropout": (
         lambda: layers.MonteCarloDropout(
             0.3, noise_shape=(None, 1, 4), seed=7, name="dropout"
@@ -147,6 +179,26 @@ LAYERS = {
     "spatial_dropout_3d": (
         lambda: layers.MonteCarloSpatialDropout3D(0.3),
         (2, 3, 4, 5),
+    ),
+}
+
+ATTENTION = {name: value for name, value in SHARED.items() if name != "activation"}
+
+
+def attention(layer, length=6):
+    """A network in which sequences attend to themselves, the layer at its end."""
+    inputs = keras.Input((length, 5))
+    return keras.Model(inputs, layer(inputs, inputs, use_causal_mask=True))
+
+
+NETWORKS = {
+    "multi_head_attention": lambda: attention(
+        layers.WeightNormMultiHeadAttention(
+            2, 3, value_dim=4, output_shape=(2, 3), dropout=0.1, **ATTENTION
+        )
+    ),
+    "group_query_attention": lambda: attention(
+        layers.WeightNormGroupQueryAttention(3, 4, 2, **ATTENTION)
     ),
 }
 
@@ -169,17 +221,22 @@ for name in sys.argv[2:]:
 
 def test_public_layers_are_all_here():
     made = {type(make()).__name__ for make, _ in LAYERS.values()}
+    made |= {type(make().layers[-1]).__name__ for make in NETWORKS.values()}
     assert made == set(layers.__all__)
 
 
 def test_layers_survive_a_file_and_a_fresh_process(tmp_path):
     rng = np.random.default_rng(0)
+    models = {name: make() for name, make in NETWORKS.items()}
     for name, (make, shape) in LAYERS.items():
-        model = keras.Sequential([keras.Input(shape), make()])
+        models[name] = keras.Sequential([keras.Input(shape), make()])
+    for name, model in models.items():
         for weight in model.weights:
             if weight.dtype == "float32":
                 weight.assign(rng.normal(size=weight.shape).astype("float32"))
-        inputs = rng.normal(size=(3, *shape)).astype("float32")
+        inputs = rng.normal(size=(3, *model.input_shape[1:])).astype("float32")
+        if name == "embedding":
+            inputs = np.round(np.abs(inputs))
         model.save(tmp_path / f"{name}.keras")
         np.savez(
             tmp_path / f"{name}.npz",
@@ -188,10 +245,10 @@ def test_layers_survive_a_file_and_a_fresh_process(tmp_path):
             config=json.dumps(model.layers[-1].get_config()),
         )
     process = subprocess.run(
-        [sys.executable, "-c", LOAD, str(tmp_path), *LAYERS],
+        [sys.executable, "-c", LOAD, str(tmp_path), *models],
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
     assert process.returncode == 0, process.stderr[-3000:]
-    assert process.stdout.split("\n")[:-1] == [f"same {name}" for name in LAYERS]
+    assert process.stdout.split("\n")[:-1] == [f"same {name}" for name in models]

@@ -1,0 +1,108 @@
+"""Layers of users' own: which of the layers inside become random, and which cannot."""
+
+import keras
+
+from bhn_tf import keras_adapter
+from bhn_tf.conversion.carrying import carry_over
+from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
+from bhn_tf.networks.entered import (
+    CannotBeEntered,
+    EnteredLayer,
+    arguments_of_call,
+    build_by_call,
+    layers_by_path,
+)
+
+
+def is_of_ones_own(layer) -> bool:
+    """Whether a layer is of a class that holds others, and not one of Keras's."""
+    is_keras = type(layer).__module__.split(".")[0] in ("keras", "bhn_tf")
+    is_model = isinstance(layer, keras.Model)
+    return not (is_keras or is_model) and bool(keras_adapter.layers_inside(layer))
+
+
+def generated_in(layer, place=()):
+    """Yields what is generated in a converted layer, and where that is.
+
+    Args:
+        layer: A layer of a converted network.
+        place: Names of what the layer is in, if these are to be told.
+    """
+    owner = layer.layer if isinstance(layer, EnteredLayer) else layer
+    seen = set()
+    for path, inner in layers_by_path(owner) if is_of_ones_own(owner) else []:
+        if id(inner) not in seen:
+            seen.add(id(inner))
+            yield from generated_in(inner, (*place, *map(str, path)))
+    if seen:
+        return
+    for part in keras_adapter.layers_of(layer):
+        if isinstance(part, RandomLayer):
+            inside = place if part is layer else (*place, part.name)
+            yield from ((inside, variable) for variable in part.generated_weights)
+
+
+def entered(layer, maker_for) -> EnteredLayer:
+    """Returns a copy of a layer in which the layers inside are their twins.
+
+    Args:
+        layer: A layer for which `is_of_ones_own`, called in a graph.
+        maker_for: Maps a network or a layer inside to a function, which makes the
+            layer that comes in the place of one, or of each in the network.
+
+    Raises:
+        CannotBeEntered: With the reason.
+    """
+    try:
+        called = arguments_of_call(layer)
+        built = fresh_layer(layer)
+        build_by_call(built, called)
+        exchanged = _exchanged(built, maker_for)
+        if not exchanged:
+            raise CannotBeEntered("it holds no layer that has a twin")
+        return EnteredLayer(fresh_layer(layer), exchanged, called)
+    except CannotBeEntered:
+        raise
+    except Exception as error:
+        # Whatever its own code raises: it is kept as it is, and the report says why.
+        first_line = "".join(str(error).strip().splitlines()[:1])
+        reason = f"a copy of it could not be made: {type(error).__name__}, {first_line}"
+        raise CannotBeEntered(reason) from error
+
+
+def _exchanged(layer, maker_for) -> list:
+    """Paths inside a layer, with the configurations of what is to be there."""
+    paths: dict = {}
+    for path, inner in _walk(layer, []):
+        paths.setdefault(inner, []).append(path)
+    exchanged = []
+    for inner, inner_paths in paths.items():
+        new = _in_its_place(inner, maker_for(inner))
+        if new is not None:
+            exchanged.append([inner_paths, keras.saving.serialize_keras_object(new)])
+    return exchanged
+
+
+def _walk(layer, path):
+    """The layers inside, through those that are of one's own themselves."""
+    for inner_path, inner in layers_by_path(layer):
+        if is_of_ones_own(inner):
+            yield from _walk(inner, [*path, *inner_path])
+        else:
+            yield [*path, *inner_path], inner
+
+
+def _in_its_place(layer, make):
+    """The layer in the place of one inside, built; `None` where that one stays."""
+    if is_graph(layer):
+        if not layer.built:
+            return None
+        copies = copy_network(layer, make, carry_over)
+        is_changed = any(type(old) is not type(new) for old, new in copies.items())
+        return copies[layer] if is_changed else None
+    new = make(layer)
+    if type(new) is type(layer):
+        return None
+    new.build_from_config(layer.get_build_config())
+    return new

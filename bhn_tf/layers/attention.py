@@ -1,0 +1,75 @@
+"""Attention with weight-normalised projections."""
+
+import keras
+
+from bhn_tf.layers.einsum_dense import WeightNormEinsumDense
+from bhn_tf.layers.random_parts import RandomParts
+
+
+class _WeightNormAttention(RandomParts):
+    def __setattr__(self, name, value):
+        # Keras makes the projections in `build` and uses them by attributes. Each is
+        # exchanged as it is set, before it has weights: whatever they are called and
+        # however many there are, and masks, dropout and the product stay Keras's own.
+        if type(value) is keras.layers.EinsumDense and not value.built:
+            initializer = keras.initializers.serialize(self.scale_initializer)
+            arguments = {"random": self.random, "scale_initializer": initializer}
+            config = {**value.get_config(), **arguments}
+            value = WeightNormEinsumDense.from_config(config)
+        super().__setattr__(name, value)
+
+    def quantize(self, *args, **kwargs):
+        raise ValueError(
+            f"{type(self).__name__} does not support quantisation. `model.draw()` "
+            "gives an ordinary network to quantise."
+        )
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormMultiHeadAttention(
+    _WeightNormAttention, keras.layers.MultiHeadAttention
+):
+    """Attention of several heads, its four projections weight-normalised.
+
+    Query, key and value have a scale for each unit of each head, the output one for
+    each feature. All else is Keras's: masks, causal masks, dropout of scores.
+
+    Args:
+        num_heads: Number of heads.
+        key_dim: Units of a head for queries and keys.
+        random: What a hypernet generates for each projection: "scale" (default),
+            "scale_and_bias", "rank_one", "kernel", "kernel_and_bias" or "none".
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernels.
+        **kwargs: Every other argument of `keras.layers.MultiHeadAttention`.
+
+    Example:
+    ```python
+    attention = bhn_tf.layers.WeightNormMultiHeadAttention(num_heads=2, key_dim=8)
+    x = np.ones((3, 5, 16), "float32")
+    outputs = attention(x, x, use_causal_mask=True)  # [3, 5, 16]
+    ```
+    """
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class WeightNormGroupQueryAttention(
+    _WeightNormAttention, keras.layers.GroupQueryAttention
+):
+    """Attention whose heads share keys and values in groups, weight-normalised.
+
+    Args:
+        head_dim: Units of a head.
+        num_query_heads: Number of heads of queries.
+        num_key_value_heads: Number of heads of keys and values.
+        random: What a hypernet generates for each projection: "scale" (default),
+            "scale_and_bias", "rank_one", "kernel", "kernel_and_bias" or "none".
+        scale_initializer: Initial scales; `None` for the norms of the drawn kernels.
+        **kwargs: Every other argument of `keras.layers.GroupQueryAttention`.
+
+    Example:
+    ```python
+    attention = bhn_tf.layers.WeightNormGroupQueryAttention(8, 4, 2)
+    x = np.ones((3, 5, 16), "float32")
+    outputs = attention(x, x)  # [3, 5, 16]
+    ```
+    """

@@ -1,0 +1,224 @@
+"""A layer of somebody's own, in which layers are exchanged for others.
+
+Nothing but the class itself knows how such a layer calls those it holds. It keeps its
+`call`: the layers under its attributes, in lists and dictionaries too, are exchanged
+after it has been built, and what is saved is its own configuration beside what was
+exchanged, and where.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+
+
+class CannotBeEntered(Exception):
+    """Why the layers inside a layer cannot be exchanged, in words for a report."""
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class EnteredLayer(keras.layers.Layer):
+    """A layer in which some of the layers that it holds are exchanged.
+
+    Args:
+        layer: A layer of any class, as it was configured; it is built here.
+        exchanged: Pairs of the paths to a layer inside, such as
+            [["blocks", 0, "dense"]], and the configuration of what takes its place.
+        called: Arguments of its `call`, from `arguments_of_call`.
+        is_checked: Whether calls have shown before that nothing else is called.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Raises:
+        CannotBeEntered: If the layer holds on to what was exchanged in a way that
+            Keras does not track.
+
+    Example:
+    ```python
+    from bhn_tf.networks.entered import EnteredLayer
+
+    twin = bhn_tf.layers.WeightNormDense(3)
+    twin.build((None, 4))
+    entered = EnteredLayer(
+        keras.layers.TimeDistributed(keras.layers.Dense(3)),
+        [([["layer"]], keras.saving.serialize_keras_object(twin))],
+        {"args": [{"shape": [None, 5, 4], "dtype": "float32"}], "kwargs": {}},
+    )
+    ```
+    """
+
+    def __init__(self, layer, exchanged, called, is_checked=False, **kwargs):
+        # Keras reads the arguments that there are, masks and `training`, off `call`.
+        @functools.wraps(layer.call)
+        def call(*args, **kwargs):
+            return layer(*args, **kwargs)
+
+        self.call = call
+        # Inputs are cast by the layer itself, if it wants them cast.
+        kwargs = {"name": layer.name, "dtype": layer.dtype_policy, **kwargs}
+        super().__init__(autocast=False, **kwargs)
+        self._config = {
+            "layer": keras.saving.serialize_keras_object(layer),
+            "exchanged": exchanged,
+            "called": called,
+        }
+        self.layer = layer
+        self.supports_masking = layer.supports_masking
+        build_by_call(layer, called)
+        replaced = []
+        for paths, config in exchanged:
+            twin = keras.saving.deserialize_keras_object(config)
+            replaced += [_exchange(layer, path, twin) for path in paths]
+        if not is_checked:
+            _require_replaced(layer, replaced, called)
+        self.built = True
+
+    def compute_mask(self, inputs, previous_mask):
+        return self.layer.compute_mask(inputs, previous_mask)
+
+    def get_config(self):
+        base = super().get_config()
+        kept = {name: base[name] for name in ("name", "trainable", "dtype")}
+        return {**kept, **self._config}
+
+    @classmethod
+    def from_config(cls, config):
+        layer = keras.saving.deserialize_keras_object(config["layer"])
+        kwargs = {
+            **config,
+            "layer": layer,
+            "is_checked": True,
+            "dtype": keras.dtype_policies.get(config["dtype"]),
+        }
+        return cls(**kwargs)
+
+
+def arguments_of_call(layer) -> dict:
+    """Returns how a graph calls a layer: tensors by shape and dtype, and the rest.
+
+    Raises:
+        CannotBeEntered: If it is called with what is no tensor, number or string.
+    """
+    args, kwargs = keras_adapter.first_call_of(layer)
+
+    def described(value):
+        if isinstance(value, keras.KerasTensor):
+            return {"shape": list(value.shape), "dtype": value.dtype}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise CannotBeEntered(f"it is called with a {type(value).__name__}")
+
+    return {
+        "args": [_described_in(described, value) for value in args],
+        "kwargs": {name: _described_in(described, v) for name, v in kwargs.items()},
+    }
+
+
+def _described_in(described, value):
+    if isinstance(value, list | tuple):
+        return [_described_in(described, each) for each in value]
+    return described(value)
+
+
+def build_by_call(layer, called) -> None:
+    """Builds a layer, and what is inside, as a graph would: by a call."""
+
+    def placeholder(shape, dtype):
+        return keras.Input(batch_shape=shape, dtype=dtype)
+
+    _call(layer, called, placeholder)
+
+
+def _call(layer, called, placeholder: Callable, **more):
+    """Calls a layer as described, with what a function makes of shapes and dtypes."""
+
+    def filled(value):
+        if isinstance(value, dict):
+            return placeholder(value["shape"], value["dtype"])
+        return [filled(each) for each in value] if isinstance(value, list) else value
+
+    args = [filled(value) for value in called["args"]]
+    kwargs = {name: filled(value) for name, value in called["kwargs"].items()}
+    return layer(*args, **{**kwargs, **more})
+
+
+# -- places ---------------------------------------------------------------------------
+
+
+def layers_by_path(layer) -> Iterator[tuple[list, keras.layers.Layer]]:
+    """Yields each layer that a layer holds itself, and where it does.
+
+    Tuples cannot be changed; layers in them stay as they are.
+    """
+    for name, value in keras_adapter.own_attributes(layer).items():
+        yield from _in_container([name], value)
+
+
+def _in_container(path, value):
+    if isinstance(value, keras.layers.Layer):
+        yield path, value
+    elif isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
+            if isinstance(key, str | int):
+                yield from _in_container([*path, key], each)
+
+
+def _exchange(layer, path, twin):
+    """Puts a layer into the place of another one, and returns that."""
+    *holders, last = path
+    owner, container = layer, None
+    for key in holders:
+        found = getattr(owner, key) if container is None else container[key]
+        if isinstance(found, keras.layers.Layer):
+            owner, container = found, None
+        else:
+            container = found
+    old = getattr(owner, last) if container is None else container[last]
+    keras_adapter.exchange_layer(owner, old, twin, container, last)
+    return old
+
+
+def _require_replaced(layer, replaced, called) -> None:
+    """Traces calls of the layer with what was exchanged out of order."""
+    inside = {id(inner) for inner in keras_adapter.layers_of(layer)}
+    called_still = []
+
+    def refuse(old):
+        def call(*args, **kwargs):
+            called_still.append(old.name)
+            raise CannotBeEntered(f"{old.name!r} was exchanged")
+
+        return call
+
+    for old in replaced:
+        if id(old) in inside:
+            raise CannotBeEntered(f"it holds {old.name!r} in a second place")
+        old.call = refuse(old)
+    specs = []
+    _call(
+        lambda *args, **kwargs: None,
+        called,
+        lambda shape, dtype: specs.append(tf.TensorSpec(shape, dtype)),
+    )
+    modes: list[dict] = [{}]
+    if keras_adapter.takes_training(layer) and "training" not in called["kwargs"]:
+        modes.append({"training": True})
+    for mode in modes:
+
+        @tf.function
+        def trace(*tensors, mode=mode):
+            given = iter(tensors)
+            return _call(layer, called, lambda *_: next(given), **mode)
+
+        try:
+            trace.get_concrete_function(*specs)
+        except Exception as error:
+            if called_still:
+                raise CannotBeEntered(
+                    f"it calls {called_still[0]!r} by another way than an attribute, a "
+                    "list or a dictionary"
+                ) from error
+            raise

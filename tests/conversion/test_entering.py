@@ -1,0 +1,276 @@
+"""Layers of users' own: what they hold becomes random, or a reason says why not."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+import bhn_tf
+from bhn_tf.networks.entered import EnteredLayer
+from tests.conversion import keras_networks
+
+register = keras.saving.register_keras_serializable("tests")
+
+
+@register
+class Block(layers.Layer):
+    """Attributes, a list, a Sequential model, dropout, `training` and a mask."""
+
+    def __init__(self, width=4, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.attention = layers.MultiHeadAttention(2, 3)
+        self.norms = [layers.LayerNormalization(), layers.LayerNormalization()]
+        self.feed_forward = keras.Sequential(
+            [layers.Dense(5, "relu", name="up"), layers.Dense(width, name="down")]
+        )
+        self.dropout = layers.Dropout(0.1)
+        self.supports_masking = True
+
+    def call(self, inputs, training=None):
+        normalized = self.norms[0](inputs)
+        attended = self.attention(normalized, normalized)
+        inputs = inputs + self.dropout(attended, training=training)
+        return inputs + self.feed_forward(self.norms[1](inputs))
+
+    def get_config(self):
+        return {**super().get_config(), "width": self.width}
+
+
+@register
+class MadeInBuild(layers.Layer):
+    """As in keras-hub: layers made and built in `build`, and a weight of its own."""
+
+    def build(self, input_shape):
+        self._dense = layers.Dense(3, name="first")
+        self._dense.build(input_shape)
+        self.by_name = {"out": layers.Dense(4, name="second")}
+        self.by_name["out"].build((*input_shape[:-1], 3))
+        self.factor = self.add_weight(shape=(4,), name="factor")
+
+    def call(self, inputs):
+        return self.by_name["out"](self._dense(inputs)) * self.factor
+
+
+@register
+class Blocks(layers.Layer):
+    """Layers of one's own in one of one's own, and one layer under two names."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.blocks = [Block(), MadeInBuild()]
+        self.shared = layers.Dense(4, name="shared")
+        self.alias = self.shared
+
+    def call(self, inputs):
+        for block in self.blocks:
+            inputs = block(inputs)
+        return self.alias(keras.ops.relu(self.shared(inputs)))
+
+
+@register
+class Closure(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = dense = layers.Dense(4, name="dense")
+        self.function = lambda inputs: dense(inputs)
+
+    def call(self, inputs):
+        return self.function(inputs)
+
+
+@register
+class OnlyInTraining(Closure):
+    def call(self, inputs, training=None):
+        return self.function(inputs) if training else self.dense(inputs)
+
+
+@register
+class Normalized(layers.Layer):
+    def __init__(self, norm=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+        self.norm = layers.BatchNormalization(name="norm")
+
+    def call(self, inputs, training=None):
+        return self.norm(self.dense(inputs), training=training)
+
+
+@register
+class TwoInputs(layers.Layer):
+    """Called with keywords, and several tensors in a list."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+
+    def build(self, pair_shape, other_shape):
+        self.dense.build(pair_shape[0])
+
+    def call(self, pair, factor=1.0, other=None):
+        return self.dense(pair[0]) * factor + pair[1] + other
+
+
+@register
+class WithoutTwins(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = layers.Dropout(0.5)
+
+    def call(self, inputs):
+        return self.dropout(inputs)
+
+
+def network_of(*own):
+    x = inputs = keras.Input((5, 4))
+    for layer in own:
+        x = layer(x)
+    x = layers.Dense(keras_networks.NUM_CLASSES, name="logits")(layers.Flatten()(x))
+    return keras_networks.randomized(keras.Model(inputs, x))
+
+
+def convert(network, **kwargs):
+    return bhn_tf.from_keras(network, "mean_field", **kwargs)
+
+
+def assert_equal_at_centre(network, model):
+    x = keras_networks.inputs_of(network)
+    expected = network(x).numpy()
+    found = model(x, scales=model.hypernet.center()).numpy()
+    np.testing.assert_allclose(found, expected, 0, 1e-5 * np.abs(expected).max())
+
+
+@pytest.fixture(scope="module")
+def entered():
+    """A network with such layers, and what it has been converted to."""
+    network = network_of(Blocks(name="blocks"))
+    num_nodes = [len(layer._inbound_nodes) for layer in network._flatten_layers()]
+    weights = [weight.numpy() for weight in network.weights]
+    model = convert(network, random="scale_and_bias")
+    model.compile("adam", jit_compile=False, per_example_noise=True)
+    again = [len(layer._inbound_nodes) for layer in network._flatten_layers()]
+    assert num_nodes == again
+    for weight, before in zip(network.weights, weights, strict=True):
+        np.testing.assert_array_equal(weight, before)
+    return network, model
+
+
+def test_what_becomes_random(entered):
+    network, model = entered
+    rows = {row.path: row for row in model.conversion_report}
+    projections = [
+        f"attention/{name}/{what}"
+        for name in ("query", "key", "value", "attention_output")
+        for what in ("scale", "bias")
+    ]
+    norms = [f"norms/{i}/{what}" for i in (0, 1) for what in ("gamma", "beta")]
+    ffn = [f"feed_forward/{n}/{w}" for n in ("up", "down") for w in ("scale", "bias")]
+    block = [*projections, *norms, *ffn]
+    assert sorted(rows["blocks"].generated) == sorted(
+        [f"blocks/0/{name}" for name in block]
+        + [f"blocks/1/_dense/{name}" for name in ("scale", "bias")]
+        + [f"blocks/1/by_name/out/{name}" for name in ("scale", "bias")]
+        + [f"shared/{name}" for name in ("scale", "bias")]
+    )
+    assert model.num_random == model.conversion_report.num_random
+    inner = model.primary.get_layer("blocks").layer
+    assert isinstance(inner, Blocks) and inner.alias is inner.shared
+    assert type(network.get_layer("blocks").shared) is layers.Dense
+    assert_equal_at_centre(network, model)
+
+
+def test_training_answers_and_files(entered, tmp_path):
+    network, model = entered
+    x, y = keras_networks.inputs_of(network), np.arange(6) % 3
+    assert np.isfinite(model.fit(x, y, verbose=0).history["loss"]).all()
+    g = model.sample_scales(6, seed=1)
+    rows = [model(x[i : i + 1], scales=g[i])[0] for i in range(6)]
+    np.testing.assert_allclose(model(x, scales=g), rows, rtol=1e-4, atol=1e-5)
+    samples = model.predict_samples(x, num_samples=3, seed=1, verbose=0)
+    assert np.ptp(samples, axis=1).max() > 1e-3
+    drawn = model.draw(scales=g[0])
+    np.testing.assert_allclose(drawn(x), model(x, scales=g[0]), rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    found = loaded.predict_samples(x, num_samples=3, seed=1, verbose=0)
+    np.testing.assert_allclose(found, samples, rtol=1e-5, atol=1e-6)
+    assert loaded.conversion_report == model.conversion_report
+    path = model.export(tmp_path, signatures=("deterministic",))
+    served = tf.saved_model.load(path).signatures["deterministic"]
+    expected = model.predict(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (Closure, "it calls 'dense' by another way than an attribute"),
+        (OnlyInTraining, "it calls 'dense' by another way than an attribute"),
+        (Normalized, "holds 'norm', which cancels the scales of what comes before"),
+        (WithoutTwins, "holds no layer that has a twin"),
+    ],
+)
+def test_what_is_left_as_it_is(layer, reason):
+    network = network_of(layer(name="own"))
+    model = convert(network)
+    row = model.conversion_report["own"]
+    assert row.num_random == 0 and reason in row.reason
+    assert type(model.primary.get_layer("own")) is layer
+    assert_equal_at_centre(network, model)
+
+
+def test_whole_kernels_do_not_mind_a_normalisation():
+    model = convert(network_of(Normalized(name="own")), random="kernel")
+    assert model.conversion_report["own"].generated == ("dense/kernel",)
+
+
+def test_other_ways_to_call_one():
+    inputs = keras.Input((5, 4))
+    doubled = layers.Rescaling(2.0)(inputs)
+    x = TwoInputs(name="own")([inputs, doubled], factor=0.5, other=inputs)
+    x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
+    network = keras_networks.randomized(keras.Model(inputs, x))
+    model = convert(network)
+    assert model.conversion_report["own"].generated == ("dense/scale",)
+    assert_equal_at_centre(network, model)
+    again = type(model).from_config(model.get_config())
+    assert again.num_random == model.num_random
+
+
+def test_a_normalisation_behind_one_is_told_of():
+    network = network_of(MadeInBuild(name="own"), layers.BatchNormalization())
+    reason = convert(network).conversion_report["own"].reason
+    assert "may cancel the scale of its last one" in reason
+
+
+def test_arguments_stand_for_all_that_is_inside():
+    network = network_of(Block(name="own"))
+    assert convert(network, skip="own").conversion_report["own"].num_random == 0
+    model = convert(network, only="own", freeze="own")
+    assert [row.path for row in model.conversion_report if row.num_random] == ["own"]
+    assert not model.primary.get_layer("own").trainable_variables
+
+
+def test_precision():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        # The class does not hand its policy to the layers that it makes.
+        network = network_of(Block(name="own"))
+        model = convert(network)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert model.conversion_report["own"].num_random
+    x = keras_networks.inputs_of(network)
+    found = model(x, scales=model.hypernet.center())
+    assert found.dtype == "float16"
+    difference = tf.cast(found, "float32") - tf.cast(network(x), "float32")
+    assert np.abs(difference).max() < 5e-2
+
+
+def test_an_entered_layer_keeps_its_configuration():
+    network = network_of(Block(name="own"))
+    layer = convert(network).primary.get_layer("own")
+    clone = EnteredLayer.from_config(layer.get_config())
+    assert clone.get_config() == layer.get_config()
+    assert [v.path for v in clone.weights] == [v.path for v in layer.weights]
