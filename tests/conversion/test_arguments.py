@@ -234,15 +234,16 @@ def test_a_sequential_model_that_was_built_later():
 def test_nothing_to_convert():
     network = keras.Sequential(
         [
-            keras.Input((5,), dtype="int32"),
-            layers.Embedding(3, 2, name="words"),
-            layers.Softmax(),
+            keras.Input((5, 2)),
+            layers.RNN(layers.LSTMCell(2), name="words"),
+            layers.PReLU(),
         ]
     )
-    with pytest.raises(ValueError, match="no weight-normalised twin") as error:
+    with pytest.raises(ValueError, match="would be random") as error:
         convert(network)
     message = str(error.value)
-    assert "Embedding has no weight-normalised twin" in message and "Dense" in message
+    assert "runs the cell LSTMCell" in message and "its slopes stay" in message
+    assert "Supported are Dense" in message
 
 
 def wide(units):
