@@ -169,6 +169,7 @@ class HypernetPosterior(Posterior):
             return
         is_new = not self.hypernet.built
         if is_new:
+            self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
             self.hypernet.build((None, self.num_random))
         elif self.hypernet.event_size != self.num_random:
             raise ValueError(
