@@ -15,7 +15,6 @@ from bhn_tf.hypernets import IAF, Chunked, MeanField, RealNVP
 from tests.flows.weights import randomize
 
 
-
 def chunked(flow, num_layers=3, hidden_units=(8,), **kwargs):
     """Chunks so small that few values already make several, of two sizes."""
     kwargs = {"chunk_size": 3, "embedding_size": 2, **kwargs}
@@ -338,6 +337,10 @@ def test_float32_under_every_dtype_policy(name, global_policy):
 def test_deep_flows_stay_finite(name, size):
     keras.utils.set_random_seed(0)
     hypernet = FLOWS[name](16, (16,))
+    if isinstance(hypernet, Chunked):
+        if size == 64:
+            pytest.skip("the flow over many chunks is no deeper than that over few")
+        hypernet = Chunked(hypernet.flow, 10, num_layers=8, hidden_units=(16,))
     hypernet.build((None, size))
     optimizer = keras.optimizers.Adam(1e-2)
     optimizer.build(hypernet.trainable_variables)

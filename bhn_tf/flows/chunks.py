@@ -126,13 +126,21 @@ class _Driven(ConditionedStep):
         return self.embedding_size + self.size
 
     def build(self, input_shape):
-        # From zero, so that a fresh flow has its centre at zero; directions in the
-        # conditioner differ, so the embeddings of the chunks soon do.
+        # From zero, so that a fresh flow has its centre at zero.
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_chunks, self.embedding_size),
             initializer="zeros",
         )
+        # The embedding is an input of the conditioner, and opens and closes its hidden
+        # units (Perez et al., "FiLM", 2018): chunks that take opposite sides of what
+        # the first one says then differ by a product, which few sums could express.
+        if self.hidden_units:
+            self.gate = self.add_weight(
+                name="gate",
+                shape=(self.embedding_size, self.hidden_units[-1]),
+                initializer=keras.initializers.RandomNormal(stddev=1.0),
+            )
         self.conditioner = self._make_conditioner()
         self.conditioner.build((None, self._num_inputs))
 
@@ -181,7 +189,12 @@ class _Driven(ConditionedStep):
 
     def _condition(self, given, seen, start: int = 0):
         """Shift and log-scale of the columns from `start` on."""
-        parts = self.conditioner(tf.concat([given, seen], axis=-1))
+        gates = None
+        if self.hidden_units:
+            gates = 1.0 + tf.linalg.matmul(
+                tf.convert_to_tensor(self.embedding), tf.convert_to_tensor(self.gate)
+            )
+        parts = self.conditioner(tf.concat([given, seen], axis=-1), gates)
         return [self._without_padding(part, start) for part in parts]
 
     def _bijector_of_chunks(self, given) -> tfb.Bijector:

@@ -134,7 +134,11 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
 
 
 class _Conditioner(keras.layers.Layer):
-    """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each."""
+    """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each.
+
+    Called with `gates` [..., units], the units of the last hidden layer are multiplied
+    by them: one network then has a map for each gate.
+    """
 
     def __init__(self, hidden_units, max_log_scale, max_shift, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
@@ -162,10 +166,12 @@ class _Conditioner(keras.layers.Layer):
         ):
             layer.build((None, size))
 
-    def call(self, inputs):
+    def call(self, inputs, gates=None):
         hidden = inputs
         for layer in self.dense_layers[:-1]:
             hidden = tf.nn.relu(layer(hidden))
+        if gates is not None:
+            hidden *= gates
         outputs = self.dense_layers[-1](hidden)
         pairs = tf.reshape(outputs, [*_leading(outputs), outputs.shape[-1] // 2, 2])
         shift, log_scale = tf.unstack(pairs, axis=-1)

@@ -35,7 +35,7 @@ class BayesianHypernet(PredictiveModel):
         primary: Any Keras model that contains layers of `bhn_tf.layers`. It is used
             as it is, not copied; while it is inside, the hypernet provides the
             generated weights.
-        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+        hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
