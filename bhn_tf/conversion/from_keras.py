@@ -19,9 +19,9 @@ from bhn_tf.networks.copying import (
     is_graph,
 )
 
-# The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB);
-# one over chunks has 2 D and less than a million whatever its D, yet of many more values
-# a draw costs more than small networks do.
+# The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB).
+# One over chunks has 2 D and less than a million, but of many values a draw costs more
+# than a small network does.
 _LARGEST_OF_ONE_FLOW = 3_300
 _LARGEST_OF_CHUNKS = 100_000
 
@@ -188,8 +188,8 @@ def _chosen_hypernet(num_random: int) -> Hypernet:
     else:
         chosen = MeanField()
     logging.info(
-        "Chose the hypernet %s for D = %s generated values: RealNVP up to %s, Chunked up "
-        "to %s, MeanField above. Another one can be given as `hypernet`.",
+        "Chose the hypernet %s for D = %s generated values: RealNVP up to %s, Chunked "
+        "up to %s, MeanField above. Another one can be given as `hypernet`.",
         type(chosen).__name__,
         f"{num_random:,}",
         f"{_LARGEST_OF_ONE_FLOW:,}",
