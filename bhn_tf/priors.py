@@ -28,6 +28,26 @@ def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
     return tfd.Independent(tfd.Normal(loc, stddev), 1)
 
 
+def checked_loc(prior_loc):
+    """Returns the mean of a prior as JSON can hold it.
+
+    Args:
+        prior_loc: A number, D numbers, "trained", or `None`.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if prior_loc is None or (isinstance(prior_loc, str) and prior_loc == "trained"):
+        return prior_loc
+    numbers = np.asarray(prior_loc)
+    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+        raise ValueError(
+            "Expected `prior_loc` to be a number or D numbers, all finite, or "
+            f"'trained', got {prior_loc!r}."
+        )
+    return numbers.tolist()
+
+
 # Of the root mean square of the values around it, what a value near zero counts as.
 _SMALLEST_MAGNITUDE = 0.1
 

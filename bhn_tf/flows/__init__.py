@@ -1,12 +1,7 @@
 """Normalising flows: Keras layers in, TFP bijectors out."""
 
-from bhn_tf.flows.chunks import (
-    DrivenAutoregressive,
-    DrivenCoupling,
-    Leading,
-    chunk_sizes,
-    orders_within,
-)
+from bhn_tf.flows.chunk_layout import chunk_sizes, orders_within
+from bhn_tf.flows.chunks import DrivenAutoregressive, DrivenCoupling, Leading
 from bhn_tf.flows.conditioners import MADE, CouplingConditioner, made_masks
 from bhn_tf.flows.permutations import permutations
 from bhn_tf.flows.steps import (

@@ -141,7 +141,7 @@ class Bound(MaximumLikelihood):
                 "layers deterministic with `random='none'`."
             )
         self.prior_stddev = float(prior_stddev)
-        self.prior_loc = _checked_loc(prior_loc)
+        self.prior_loc = priors.checked_loc(prior_loc)
         # As a file would give it back: what cannot be saved is refused before anything
         # is trained on it.
         self.given_prior = priors.deserialize(
@@ -286,16 +286,3 @@ class Bound(MaximumLikelihood):
             yield
         finally:
             self.kl_weight, self._kept_kl_weight = now, kept
-
-
-def _checked_loc(prior_loc):
-    """The mean of a prior as JSON can hold it."""
-    if prior_loc is None or (isinstance(prior_loc, str) and prior_loc == "trained"):
-        return prior_loc
-    numbers = np.asarray(prior_loc)
-    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
-        raise ValueError(
-            "Expected `prior_loc` to be a number or D numbers, all finite, or "
-            f"'trained', got {prior_loc!r}."
-        )
-    return numbers.tolist()
