@@ -54,14 +54,14 @@ class Config(CommonConfig):
     finetune_learning_rate: float = flag(
         1e-3, "Adam's first learning rate in these.", **positive()
     )
-    initial_stddev: float = flag(0.2, "Noise at the start.", **positive())
+    initial_stddev: float = flag(0.1, "Noise at the start.", **positive())
     prior: str = flag(
         "trained",
         "'trained' is around the trained scales, 'standard' is N(0, 1).",
         **one_of("trained", "standard"),
     )
     prior_stddev: float = flag(
-        0.5, "Standard deviation of the first, relative to each scale.", **positive()
+        0.3, "Standard deviation of the first, relative to each scale.", **positive()
     )
     freeze: bool = flag(False, "Train what is generated alone, no other weight.")
     anomalies: tuple = flag(
