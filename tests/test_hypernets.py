@@ -259,8 +259,10 @@ def test_a_draw_costs_one_pass_whatever_its_size(name):
         # One evaluation of each conditioner: into the hidden layer and out of it, each
         # as many products as its matrix has blocks.
         num_blocks = {"realnvp": 1 + 1, "iaf": 2 + 4}[name.removeprefix("chunked_")]
-        # Of chunks, all after the first go through one conditioner at once.
-        num_blocks *= 2 if name.startswith("chunked") else 1
+        # Of chunks, all after the first go through one conditioner at once, of which
+        # the gates are one more product.
+        if name.startswith("chunked"):
+            num_blocks = 2 * num_blocks + 1
         assert types.count("MatMul") == num_layers * num_blocks
         sizes[size] = len(types)
     assert sizes[2048] == sizes[4096]
