@@ -77,7 +77,7 @@ class Config(CommonConfig):
     learning_rate: float = flag(5e-3, "Adam's first learning rate.", **positive())
     num_flow_layers: int = flag(4, "L, layers of the flow.", **at_least(1))
     flow_units: tuple = flag((100,), "Hidden units of each conditioner.", **sizes())
-    train_samples: int = flag(4, "Draws of g for each step.", **at_least(1))
+    train_samples: int = flag(2, "Draws of g for each step.", **at_least(1))
     num_samples: int = flag(200, "S, draws of each prediction.", **at_least(2))
     ensemble_size: int = flag(5, "Members of the deep ensemble.", **at_least(1))
     jit_compile: bool = flag(True, "Compile training steps of flows with XLA.")

@@ -63,8 +63,8 @@ class Budget(NamedTuple):
         if config.is_smoke:
             return cls(config.steps or 20, 32)
         if num_rows < 2_000:
-            return cls(config.steps or 3_000, 64)
-        return cls(config.steps or 5_000, 256)
+            return cls(config.steps or 2_000, 64)
+        return cls(config.steps or 3_000, 256)
 
 
 class Fitter:
@@ -94,8 +94,9 @@ class Fitter:
         constants = candidate.heteroscedastic, candidate.strength, len(rows.x)
         key = constants[:1] if self._is_bayesian else constants
         model, answer = self._models.setdefault(key, (fresh, _answer(fresh)))
-        for variable, start in zip(model.variables, fresh.variables, strict=True):
-            variable.assign(start)
+        for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
+            for variable, value in zip(part.variables, start.variables, strict=True):
+                variable.assign(value)
         options = []
         if self._is_bayesian:
             model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
