@@ -1,6 +1,7 @@
 """What `trainers.uci` compares: networks, their candidates, and how each is fitted."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -29,8 +30,8 @@ _RANDOM = {"scale": "scale", "bias": "scale_and_bias", "weights": "kernel_and_bi
 # In each the network has an output for the noise of every row, or there is one noise.
 _STRENGTHS = {"mc_dropout": (0.01, 0.1), "ensemble": (0.3, 1.0), "bhn": (0.3, 1.0)}
 _INITIAL_NOISE = 0.5
-#: Parts of a fit; the weight of the KL changes from one to the next.
-_PARTS = 20
+#: The learning rate and the weight of the KL change from one part of a fit to the next.
+_STEPS_OF_PART = 100
 
 
 class Candidate(NamedTuple):
@@ -52,19 +53,30 @@ def candidates(method: str) -> list[Candidate]:
 
 
 class Budget(NamedTuple):
-    """How long a fit is."""
+    """How long fits are: a candidate's is a third of that of the best.
+
+    Attributes:
+        steps: Of the fits that are measured.
+        steps_of_part: Of what is executed at once; divides `steps`.
+        batch_size: Rows of a step.
+    """
 
     steps: int
+    steps_of_part: int
     batch_size: int
 
     @classmethod
     def of(cls, config, num_rows: int) -> "Budget":
         """More steps and larger batches for larger sets."""
         if config.is_smoke:
-            return cls(config.steps or 20, 32)
+            return cls(config.steps or 12, 4, 32)
         if num_rows < 2_000:
-            return cls(config.steps or 2_000, 64)
-        return cls(config.steps or 3_000, 256)
+            return cls(config.steps or 3_000, _STEPS_OF_PART, 64)
+        return cls(config.steps or 6_000, _STEPS_OF_PART, 256)
+
+    def num_parts(self, is_search: bool) -> int:
+        """Parts of a fit."""
+        return max(self.steps // self.steps_of_part // (3 if is_search else 1), 1)
 
 
 class Fitter:
@@ -86,8 +98,11 @@ class Fitter:
         self._num_features, self._units = num_features, units
         self._models: dict = {}
 
-    def fit(self, rows: Rows, candidate: Candidate, seed: int) -> "Fitted":
+    def fit(
+        self, rows: Rows, candidate: Candidate, seed: int, is_search: bool = False
+    ) -> "Fitted":
         """Fits a model to rows in standard units; it lasts until the next fit."""
+        parts = self._budget.num_parts(is_search)
         keras.utils.set_random_seed(seed)
         fresh = self._compiled(candidate, len(rows.x))
         # What a graph holds as a constant; the prior's scale is a variable.
@@ -97,16 +112,21 @@ class Fitter:
         for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
             for variable, value in zip(part.variables, start.variables, strict=True):
                 variable.assign(value)
-        options = []
+        first_rate = self._config.learning_rate
+
+        def rate(part):
+            return first_rate * (1.0 + math.cos(math.pi * part / parts)) / 2.0
+
+        changes = [keras.callbacks.LearningRateScheduler(rate)]
         if self._is_bayesian:
             model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
-            options.append(callbacks.KLAnnealing(0.0, epochs=_PARTS // 4))
+            changes.append(callbacks.KLAnnealing(0.0, epochs=max(parts // 4, 1)))
         model.fit(
             _batches(rows, self._budget.batch_size, seed),
-            steps_per_epoch=self._budget.steps // _PARTS,
-            epochs=_PARTS,
+            steps_per_epoch=self._budget.steps_of_part,
+            epochs=parts,
             verbose=0,
-            callbacks=options,
+            callbacks=changes,
         )
         return Fitted(model, answer, self._config.num_samples, seed)
 
@@ -115,19 +135,16 @@ class Fitter:
         return self._method.startswith("b")
 
     def _compiled(self, candidate, num_rows) -> keras.Model:
-        config, budget = self._config, self._budget
-        schedule = keras.optimizers.schedules.CosineDecay(
-            config.learning_rate, budget.steps
-        )
+        config = self._config
         options = {}
         if self._is_bayesian:
             options = {"train_samples": config.train_samples}
         model = self._model(candidate, num_rows)
         model.compile(
-            keras.optimizers.Adam(schedule, global_clipnorm=10.0),
+            keras.optimizers.Adam(config.learning_rate, global_clipnorm=10.0),
             # Flows are many small operations, which XLA makes one of.
             jit_compile=config.jit_compile and self._method.startswith("bhn"),
-            steps_per_execution=max(budget.steps // _PARTS, 1),
+            steps_per_execution=self._budget.steps_of_part,
             **options,
         )
         return model
@@ -230,15 +247,6 @@ class Fitted(NamedTuple):
     answer: tf.types.experimental.GenericFunction
     num_samples: int
     seed: int
-
-    def state(self) -> list:
-        """What `restore` brings back after other fits of the same model."""
-        return [variable.numpy() for variable in self.model.variables]
-
-    def restore(self, state: list) -> None:
-        """Gives the model the weights that it had when `state` was called."""
-        for variable, value in zip(self.model.variables, state, strict=True):
-            variable.assign(value)
 
     def predict(self, x) -> Predictive:
         """The predictive distribution of rows, in standard units."""
