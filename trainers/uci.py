@@ -159,11 +159,11 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
         train, test = map(uci_set.rows.take, uci_set.splits[split])
         found = _measure_split(method, fitter, train, test, config.seed + split)
         seconds = time.monotonic() - started
-        kept.append({"split": split, **found, "seconds": seconds})
-        kept.sort(key=lambda row: row["split"])
-        columns = {key: np.array([row[key] for row in kept]) for key in kept[0]}
+        new = {"split": split, **found, "seconds": seconds}
+        kept = sorted([*kept, new], key=lambda row: row["split"])
+        columns = {key: np.array([row[key] for row in kept]) for key in new}
         folder.checkpoints.save_arrays(f"{name}-{method}", columns)
-        entry = {"method": method, "epoch": 0, "set": name, **kept[-1]}
+        entry = {"method": method, "epoch": 0, "set": name, **new}
         folder.epochs.replace(f"{name}/{split}", [entry])
         print(
             f"{name}, split {split}, {METHOD_NAMES[method]}: "
