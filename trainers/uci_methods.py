@@ -53,30 +53,40 @@ def candidates(method: str) -> list[Candidate]:
 
 
 class Budget(NamedTuple):
-    """How long fits are: a candidate's is a third of that of the best.
+    """How long fits are.
 
     Attributes:
         steps: Of the fits that are measured.
+        search_steps: Of those of candidates.
         steps_of_part: Of what is executed at once; divides `steps`.
         batch_size: Rows of a step.
     """
 
     steps: int
+    search_steps: int
     steps_of_part: int
     batch_size: int
 
     @classmethod
     def of(cls, config, num_rows: int) -> "Budget":
-        """More steps and larger batches for larger sets."""
+        """More steps and larger batches for larger sets.
+
+        Where rows are few, a candidate that has not been trained to the end says nothing
+        of how far the same one overfits in the end.
+        """
         if config.is_smoke:
-            return cls(config.steps or 12, 4, 32)
+            steps = config.steps or 12
+            return cls(steps, steps, 4, 32)
         if num_rows < 2_000:
-            return cls(config.steps or 3_000, _STEPS_OF_PART, 64)
-        return cls(config.steps or 6_000, _STEPS_OF_PART, 256)
+            steps = config.steps or 2_000
+            return cls(steps, steps, _STEPS_OF_PART, 64)
+        steps = config.steps or 6_000
+        return cls(steps, steps // 3, _STEPS_OF_PART, 256)
 
     def num_parts(self, is_search: bool) -> int:
         """Parts of a fit."""
-        return max(self.steps // self.steps_of_part // (3 if is_search else 1), 1)
+        steps = self.search_steps if is_search else self.steps
+        return max(steps // self.steps_of_part, 1)
 
 
 class Fitter:
