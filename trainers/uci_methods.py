@@ -71,8 +71,8 @@ class Budget(NamedTuple):
     def of(cls, config, num_rows: int) -> "Budget":
         """More steps and larger batches for larger sets.
 
-        Where rows are few, a candidate that has not been trained to the end says nothing
-        of how far the same one overfits in the end.
+        Where rows are few, a candidate that has not been trained to the end does not
+        say how far it overfits there.
         """
         if config.is_smoke:
             steps = config.steps or 12
