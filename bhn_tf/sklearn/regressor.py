@@ -81,9 +81,9 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         if likelihood is None:
             likelihood = likelihoods.Gaussian(0.5, trainable=True)
         likelihood = copied(likelihoods.get(likelihood))
+        num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
         if getattr(likelihood, "has_unit", False):
             likelihood = likelihoods.Standardized(likelihood)
-        num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
         return self._fit_rows(x, y, likelihood, num_outputs, sample_weight)
 
     def predict(self, X, return_std: bool = False):
