@@ -191,7 +191,7 @@ class Bound(MaximumLikelihood):
 
     @prior_stddev.setter
     def prior_stddev(self, value: float):
-        if self.given_prior is not None or self._around_trained is not None:
+        if self._prior is not None:
             raise ValueError(
                 f"`prior_stddev={value!r}` is that of a Gaussian prior around numbers, "
                 "and this model has another prior: make a new model with the prior "
