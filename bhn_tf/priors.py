@@ -7,13 +7,13 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 
-def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
+def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
     """Returns N(loc, stddev² I), the paper's prior where `loc` is 0 and `stddev` 1.
 
     Args:
         event_size: D.
         loc: A number, D numbers, or `None` for zero.
-        stddev: Standard deviation of every value.
+        stddev: Standard deviation of every value, a number or a scalar tensor.
 
     Raises:
         ValueError: If `loc` is neither one number nor D numbers.

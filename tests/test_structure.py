@@ -27,7 +27,7 @@ ORDER = [
     {"models"},
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
-    | {"conformal", "divergence", "plots", "data"},
+    | {"conformal", "divergence", "plots", "data", "sklearn"},
     {"scoring", "beam"},
     {"demo"},
 ]

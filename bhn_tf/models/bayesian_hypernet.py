@@ -148,8 +148,16 @@ class BayesianHypernet(PredictiveModel):
 
     @property
     def prior_stddev(self) -> float:
-        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained"."""
+        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained".
+
+        Set between two calls of `fit`, it holds from then on, and nothing is compiled
+        again: what a search over priors needs.
+        """
         return self.objective.prior_stddev
+
+    @prior_stddev.setter
+    def prior_stddev(self, value: float):
+        self.objective.prior_stddev = value
 
     @property
     def prior_loc(self):

@@ -129,18 +129,8 @@ class Bound(MaximumLikelihood):
 
     def __init__(self, prior_stddev, prior_loc, prior, num_examples):
         super().__init__()
-        if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
-            raise ValueError(
-                "Expected `prior_stddev` to be a positive number, "
-                f"got {prior_stddev!r}."
-            )
-        if not np.isfinite(np.float32(1.0) / np.float32(prior_stddev) ** 2):
-            raise ValueError(
-                f"`prior_stddev={prior_stddev!r}` is so small that its square vanishes "
-                "in float32: the KL would be infinite. Give a larger one, or leave "
-                "layers deterministic with `random='none'`."
-            )
-        self.prior_stddev = float(prior_stddev)
+        self._prior_stddev = tf.Variable(1.0, trainable=False, dtype=tf.float32)
+        self._set_prior_stddev(prior_stddev)
         self.prior_loc = priors.checked_loc(prior_loc)
         # As a file would give it back: what cannot be saved is refused before anything
         # is trained on it.
@@ -191,7 +181,37 @@ class Bound(MaximumLikelihood):
             )
         if self._prior is not None:
             return priors.over_values(self._prior, self._event_size)
-        return priors.gaussian(self._event_size, self.prior_loc, self.prior_stddev)
+        stddev = tf.convert_to_tensor(self._prior_stddev)
+        return priors.gaussian(self._event_size, self.prior_loc, stddev)
+
+    @property
+    def prior_stddev(self) -> float:
+        """Standard deviation of the Gaussian prior."""
+        return self._prior_stddev_as_given
+
+    @prior_stddev.setter
+    def prior_stddev(self, value: float):
+        if self._prior is not None:
+            raise ValueError(
+                f"`prior_stddev={value!r}` is that of a Gaussian prior around numbers, "
+                "and this model has another prior: make a new model with the prior "
+                "you want."
+            )
+        self._set_prior_stddev(value)
+
+    def _set_prior_stddev(self, value):
+        if not (value > 0 and np.isfinite(value)):
+            raise ValueError(
+                f"Expected `prior_stddev` to be a positive number, got {value!r}."
+            )
+        if not np.isfinite(np.float32(1.0) / np.float32(value) ** 2):
+            raise ValueError(
+                f"`prior_stddev={value!r}` is so small that its square vanishes "
+                "in float32: the KL would be infinite. Give a larger one, or leave "
+                "layers deterministic with `random='none'`."
+            )
+        self._prior_stddev_as_given = float(value)
+        self._prior_stddev.assign(value)
 
     def set_values(self, values: list[np.ndarray]) -> None:
         """Tells what is generated, and settles a prior around it.
