@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 import bhn_tf
-from bhn_tf import baselines, callbacks, hypernets, layers, likelihoods
-from trainers import methods
+from bhn_tf import baselines, callbacks, hypernets, likelihoods
+from trainers.networks import Layers, perceptron
 from trainers.uci_sets import Rows
 
 #: What tables call each method.
@@ -166,12 +166,11 @@ class Fitter:
             heteroscedastic=candidate.heteroscedastic,
         )
         if self._method == "mc_dropout":
-            network = self._network(candidate, _map_dense(1.0, num_rows))
+            network = self._network(candidate, _penalised(1.0, num_rows))
             return baselines.MCDropout(network, noise)
         if self._method == "ensemble":
-            dense = _map_dense(candidate.strength, num_rows)
             members = [
-                self._network(candidate, dense)
+                self._network(candidate, _penalised(candidate.strength, num_rows))
                 for _ in range(self._config.ensemble_size)
             ]
             return baselines.DeepEnsemble(members, noise)
@@ -185,30 +184,20 @@ class Fitter:
                 self._config.flow_units,
                 initial_stddev=0.05,
             )
+        network = self._network(candidate, Layers([random]))
+        return bhn_tf.BayesianHypernet(network, flow, noise, num_examples=num_rows)
 
-        def dense(units, **options):
-            return layers.WeightNormDense(units, random=random, **options)
-
-        return bhn_tf.BayesianHypernet(
-            self._network(candidate, dense), flow, noise, num_examples=num_rows
-        )
-
-    def _network(self, candidate, dense) -> keras.Sequential:
+    def _network(self, candidate, make: Layers) -> keras.Sequential:
         rate = candidate.strength if self._method == "mc_dropout" else 0.0
         outputs = 2 if candidate.heteroscedastic else 1
         shape = (self._num_features,)
-        return methods.perceptron(shape, self._units, outputs, dense, rate)
+        return perceptron(shape, self._units, outputs, make, rate)
 
 
-def _map_dense(prior_stddev: float, num_rows: int):
+def _penalised(prior_stddev: float, num_rows: int) -> Layers:
     """Layers whose penalty is the Gaussian prior: the mode of its posterior."""
     penalty = 1.0 / (2.0 * num_rows * prior_stddev**2)
-
-    def dense(units, **options):
-        regularizer = keras.regularizers.L2(penalty)
-        return keras.layers.Dense(units, kernel_regularizer=regularizer, **options)
-
-    return dense
+    return Layers(kernel_regularizer=keras.regularizers.L2(penalty))
 
 
 def _batches(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
