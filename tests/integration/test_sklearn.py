@@ -212,7 +212,6 @@ def test_a_data_frame_with_categories_in_a_search():
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_folds_in_processes_of_their_own():
     regressor = small(BHNRegressor)
     together = cross_val_score(regressor, X, Y, cv=2, n_jobs=2)
