@@ -28,7 +28,7 @@ ORDER = [
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
     | {"conformal", "divergence", "plots", "data", "sklearn"},
-    {"scoring", "beam"},
+    {"scoring", "beam", "diagnosis"},
     {"demo"},
 ]
 RANKS = {name: rank for rank, names in enumerate(ORDER) for name in names}
