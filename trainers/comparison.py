@@ -59,6 +59,11 @@ class ComparisonConfig(CommonConfig):
     )
     initial_stddev: float = flag(0.3, "First std of what is generated.", **positive())
     prior_stddev: float = flag(1.0, "Std of the prior over it.", **positive())
+    kl_weight: float = flag(
+        1.0,
+        "Weight of the KL from half of the epochs on; 1 is the bound.",
+        **positive(),
+    )
     noise_groups: int = flag(
         1,
         "Draws of a training batch, shared by its rows; 0 for a draw for each row.",
@@ -133,7 +138,9 @@ def train_methods(
             return methods.compiled(model, config, num_steps, **noise)
 
         # The network learns to predict before it learns to be uncertain.
-        annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
+        annealing = callbacks.KLAnnealing(
+            start=0.0, end=config.kl_weight, epochs=max(epochs // 2, 1)
+        )
         only_bayesian = [annealing] if is_bayesian else []
         model, seconds = train(
             folder, name + label, config, make_model, x, y, epochs, only_bayesian
