@@ -27,7 +27,7 @@ ORDER = [
     {"models"},
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
-    | {"conformal", "divergence", "plots", "data", "sklearn"},
+    | {"conformal", "divergence", "plots", "posterior_tensorboard", "data", "sklearn"},
     {"scoring", "beam", "diagnosis"},
     {"demo"},
 ]
