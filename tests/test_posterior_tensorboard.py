@@ -1,6 +1,7 @@
 """What TensorBoard is shown of a posterior, and that training does not notice."""
 
 import collections
+import sys
 
 import keras
 import numpy as np
@@ -21,7 +22,8 @@ def make():
     for layer, name in zip(network.layers, LAYERS, strict=True):
         layer.name = name
     model = networks.bayesian(network, num_examples=12)
-    model.compile(keras.optimizers.SGD(0.1))
+    # A few steps take less time than their graph.
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     return model
 
 
@@ -72,9 +74,7 @@ def test_mean_and_spread_of_each_layer_are_those_of_its_draws(run):
 
 
 def test_the_norms_are_those_of_the_terms_whose_sum_is_the_loss(run):
-    """At two weights of the KL, of a batch that is the whole data."""
     model, found, _ = run
-    draws = model.posterior.draw(64, 0)
     variables = model.hypernet.trainable_variables
 
     def norm_of(term):
@@ -85,7 +85,6 @@ def test_the_norms_are_those_of_the_terms_whose_sum_is_the_loss(run):
 
     def nll(values, log_prob):
         raw = tf.stack([model(X, scales=g) for g in tf.unstack(values)])
-        log_probs = model.likelihood.log_prob(Y, raw[0])[None]
         log_probs = tf.stack([model.likelihood.log_prob(Y, one) for one in raw])
         return -tf.reduce_mean(log_probs)
 
@@ -95,7 +94,6 @@ def test_the_norms_are_those_of_the_terms_whose_sum_is_the_loss(run):
         "prior": norm_of(lambda g, _: tf.reduce_mean(tf.reduce_sum(g**2, 1)) / 24),
         "entropy": norm_of(lambda _, log_prob: tf.reduce_mean(log_prob) / 12),
     }
-    assert len(draws.values) == 64
     for name, value in expected.items():
         np.testing.assert_allclose(
             found[f"gradient_norm/{name}"][1], value, rtol=1e-3, err_msg=name
@@ -145,6 +143,6 @@ def test_labels_without_a_meaning_and_models_without_a_posterior(tmp_path):
 
 
 def test_the_package_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ImportError, match="pip install tensorboard"):
         PosteriorTensorBoard(tmp_path)

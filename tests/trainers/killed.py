@@ -1,4 +1,4 @@
-"""Runs of a trainer that are killed: `killed.py FOLDER NUM_KILLS [tiny|classification]`.
+"""Trainers that are killed: `killed.py FOLDER NUM_KILLS [tiny|classification]`.
 
 Each run is a process of its own, a fork of this one, which has imported all and done
 nothing yet. It is killed at random moments and started again until it ends; then the
