@@ -28,7 +28,7 @@ def run(folder, *arguments, timeout):
 
 
 def test_three_kills(tmp_path):
-    assert "3 kills over" in run(tmp_path, "3", timeout=300)
+    assert "3 kills over" in run(tmp_path, "3", timeout=1200)
     # No trace of how files are written, and no checkpoint but the last two.
     for folder in tmp_path.glob("killed-*/checkpoints"):
         assert len(list(folder.glob("*.keras"))) <= 2
@@ -37,5 +37,5 @@ def test_three_kills(tmp_path):
 
 @pytest.mark.slow
 def test_twenty_kills_of_a_classification(tmp_path):
-    found = run(tmp_path, "20", "classification", timeout=3600)
+    found = run(tmp_path, "20", "classification", timeout=7200)
     assert "20 kills over" in found
