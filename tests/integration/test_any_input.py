@@ -21,7 +21,8 @@ DTYPES = strategies.sampled_from(["float32", "float64", "int32", "int64", "bool"
 
 def any_array(shapes=None):
     """Arrays of all dtypes, with numbers that are none, too."""
-    shapes = shapes or arrays.array_shapes(min_dims=0, max_dims=3, min_side=0)
+    if shapes is None:
+        shapes = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0)
     return DTYPES.flatmap(lambda dtype: arrays.arrays(dtype, shapes))
 
 
