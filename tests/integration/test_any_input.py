@@ -33,15 +33,13 @@ def any_array(shapes=None):
 @hypothesis.given(any_array(), strategies.sampled_from(sorted(uncertainty.SCORES)))
 def test_scores_of_probabilities(values, name):
     found, problem = outcome(lambda: uncertainty.SCORES[name](values), *REFUSED)
-    if problem is None:
+    if problem is None and np.size(found):
         found = np.asarray(found)
         assert not (found < 0).any()
         # NaN where a row has one, and nowhere else.
         flat = np.asarray(values, "float64").reshape([*found.shape, -1])
-        inside = np.isfinite(flat).all(axis=-1) & (flat >= 0).all(axis=-1)
-        assert np.isfinite(found[inside & (flat <= 1).all(axis=-1)]).all()
-    else:
-        assert problem
+        inside = ((flat >= 0) & (flat <= 1)).all(axis=-1)
+        assert np.isfinite(found[inside]).all()
 
 
 @few(100)
