@@ -61,7 +61,8 @@ def test_rejecting(scores, wrong, rate):
         assert 0 <= found.coverage <= 1
     curve, _ = outcome(lambda: metrics.risk_coverage(scores, wrong), *REFUSED)
     if curve is not None:
-        assert ((curve.risk >= 0) & (curve.risk <= 1)).all()
+        # Of any loss, in the units of the loss.
+        assert ((curve.coverage > 0) & (curve.coverage <= 1)).all()
 
 
 # -- a model -------------------------------------------------------------------------
