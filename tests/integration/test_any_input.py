@@ -71,7 +71,7 @@ def test_rejecting(scores, wrong, rate):
 @pytest.fixture(scope="module")
 def model():
     found = networks.compiled(
-        networks.bayesian(hypernet="mean_field", num_examples=4), run_eagerly=True
+        networks.bayesian(hypernet="mean_field"), run_eagerly=True
     )
     found.fit(*networks.data(4), verbose=0)
     return found
