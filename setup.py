@@ -66,12 +66,16 @@ setup(
             *BEAM,
             *DEMO,
             *TUNER,
+            # Invalid and valid input of every public entry.
+            "hypothesis>=6.100",
             "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
             "pytest>=8",
             "pytest-xdist>=3",
             "ruff>=0.6",
+            # What its callbacks write; TensorFlow brings it up to 2.20.
+            "tensorboard>=2.18",
         ],
     },
     classifiers=[

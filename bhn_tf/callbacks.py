@@ -6,8 +6,9 @@ from absl import logging
 
 from bhn_tf.arguments import check_count
 from bhn_tf.divergence import Diverged, DivergenceGuard
+from bhn_tf.posterior_tensorboard import PosteriorTensorBoard
 
-__all__ = ["Diverged", "DivergenceGuard", "KLAnnealing"]
+__all__ = ["Diverged", "DivergenceGuard", "KLAnnealing", "PosteriorTensorBoard"]
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

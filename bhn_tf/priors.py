@@ -246,15 +246,27 @@ def _serialize_value(value, where: str):
 
 
 def deserialize(config) -> tfd.Distribution | Trained | None:
-    """The inverse of `serialize`; a distribution is returned as it is."""
+    """The inverse of `serialize`; a distribution is returned as it is.
+
+    Raises:
+        ValueError: If it names no distribution.
+    """
     if config is None or isinstance(config, tfd.Distribution | Trained):
         return config
-    if config["distribution"] == "Trained":
+    # A file may come from anybody: what it names is a distribution, or refused.
+    name = config.get("distribution") if isinstance(config, dict) else None
+    if name == "Trained":
         return Trained(**config["parameters"])
+    kind = getattr(tfd, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, tfd.Distribution)):
+        raise ValueError(
+            f"The prior of the file is {str(config)[:100]}, which is no distribution "
+            "of `tfp.distributions`: the file is damaged, or of another program."
+        )
     parameters = {
         name: _deserialize_value(value) for name, value in config["parameters"].items()
     }
-    return getattr(tfd, config["distribution"])(**parameters)
+    return kind(**parameters)
 
 
 def _deserialize_value(value):

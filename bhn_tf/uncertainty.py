@@ -41,6 +41,8 @@ def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
         if from_numpy:
             probabilities = np.asarray(probabilities)
         p = tf.convert_to_tensor(probabilities)
+        if p.dtype == tf.string:
+            raise ValueError(f"{function.__name__} got text and needs probabilities.")
         if p.dtype != tf.float64:
             p = tf.cast(p, tf.float32)
         p = _checked(p, function.__name__)

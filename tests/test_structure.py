@@ -17,8 +17,8 @@ ROOT = pathlib.Path(bhn_tf.__file__).parent
 #: From the bottom up: a package imports what stands in a line above its own, or in its
 #: own line where that makes no circle.
 ORDER = [
-    {"arguments", "environment", "files", "keras_adapter", "random", "tables"}
-    | {"version"},
+    {"arguments", "environment", "files", "image_headers", "keras_adapter", "random"}
+    | {"tables", "version"},
     {"norms", "flows", "uncertainty"},
     {"hypernets", "priors", "layers", "likelihoods"},
     {"metrics"},
@@ -27,7 +27,7 @@ ORDER = [
     {"models"},
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
-    | {"conformal", "divergence", "plots", "data", "sklearn"},
+    | {"conformal", "divergence", "plots", "posterior_tensorboard", "data", "sklearn"},
     {"scoring", "beam", "diagnosis"},
     {"demo"},
 ]

@@ -1,9 +1,12 @@
 """What every binary of an experiment does, and what is left to each."""
 
+import contextlib
 import dataclasses
 from typing import Any, Protocol
 
-from trainers.config import CommonConfig
+import tensorflow as tf
+
+from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
 
@@ -56,7 +59,8 @@ def run(experiment: Experiment) -> dict:
         The content of `results.json`.
 
     Raises:
-        UsageProblem: If the data or the output folder cannot be used.
+        UsageProblem: If the data or the output folder cannot be used, the disk fills
+            up or the memory does; what is in the folder is whole.
     """
     config = experiment.config
     folder = RunFolder(config, experiment.name)
@@ -64,7 +68,7 @@ def run(experiment: Experiment) -> dict:
     is_complete = getattr(experiment, "is_complete", lambda results: True)
     if results is None or not is_complete(results):
         data = experiment.load()
-        with folder:
+        with folder, _clear_ends(folder):
             found = experiment.compute(folder, data)
             folder.write_results({**found, "config": dataclasses.asdict(config)})
         results = folder.read_results()
@@ -73,3 +77,21 @@ def run(experiment: Experiment) -> dict:
     print(experiment.table(results))
     print(experiment.where_to_look(folder))
     return results
+
+
+@contextlib.contextmanager
+def _clear_ends(folder: RunFolder):
+    """Says in a sentence what happened to disk or memory, and how to go on."""
+    again = "What is there is whole: the same command goes on"
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem(
+            f"--output_dir={folder.path}: a file cannot be written or read ({error}). "
+            f"{again} when this is mended."
+        ) from error
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        raise UsageProblem(
+            "The memory is used up. Give it more, or a smaller --batch_size in another "
+            f"--output_dir. {again} with more memory."
+        ) from error

@@ -11,7 +11,9 @@ import tensorflow as tf
 from bhn_tf.data.images import to_unit_range
 from bhn_tf.data.prepared_folders import sub_folders
 from bhn_tf.data.sources import Arrays, Source
+from bhn_tf.image_headers import MAX_PIXELS, size_of
 
+_MAX_FILE_BYTES = 1 << 28
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif"})
 
 
@@ -35,9 +37,10 @@ def class_folders_source(folder: Path) -> Source:
     """Images in `folder/<class>/<file>`, as the split `"all"`.
 
     Classes are the sub-folders in alphabetical order, their position is the label, and
-    images keep the order class, then file name. Files that cannot be decoded are left
-    out with one warning that counts and names them (the published notMNIST_small has
-    two). Names that start with a dot and files that are no images are ignored.
+    images keep the order class, then file name. Files that cannot be decoded, or would
+    unpack to more than 33 million pixels, are left out with one warning that counts and
+    names them (the published notMNIST_small has two). Names that start with a dot and
+    files that are no images are ignored.
 
     Args:
         folder: the folder that holds the class folders.
@@ -95,10 +98,17 @@ def _image_files(folder: Path) -> list[Path]:
 
 
 def _decode(file: Path) -> np.ndarray | None:
-    """The image [h, w, c], uint8, or None if the file is no image."""
+    """The image [h, w, c], uint8, or None if the file is no image, or a huge one."""
     try:
-        return tf.io.decode_image(file.read_bytes(), expand_animations=False).numpy()
-    except tf.errors.InvalidArgumentError:
+        # What is no file, such as a pipe, might never end; a small file can unpack to
+        # more than fits into memory.
+        if not file.is_file() or file.stat().st_size > _MAX_FILE_BYTES:
+            return None
+        contents = file.read_bytes()
+        if size_of(contents).num_pixels > MAX_PIXELS:
+            return None
+        return tf.io.decode_image(contents, expand_animations=False).numpy()
+    except (OSError, ValueError, tf.errors.OpError):
         return None
 
 

@@ -56,6 +56,11 @@ def _text_as_tensor(leaf):
 def _refuse_no_arrays(name, values) -> None:
     leaves = [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
     for leaf in leaves:
+        if hasattr(leaf, "shape") and tuple(leaf.shape) == ():
+            raise ValueError(
+                f"`{name}` holds a single number, and data have an axis of rows. Give "
+                "an array [rows, ...]."
+            )
         if not hasattr(leaf, "shape") or type(leaf).__module__.startswith("polars"):
             advice = f"`np.asarray({name})`"
             if type(leaf).__module__.startswith("polars"):

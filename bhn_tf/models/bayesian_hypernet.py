@@ -462,6 +462,7 @@ class BayesianHypernet(PredictiveModel):
         if "counted_examples" in names:
             counted = int(np.asarray(store["counted_examples"]))
             self.objective.counted_examples = counted or None
+        self._load_seeds(store)
 
 
 def _refuse_another_order(primary):

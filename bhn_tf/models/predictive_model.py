@@ -11,6 +11,7 @@ import functools
 import threading
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
@@ -35,6 +36,10 @@ _TAKES_INTEGERS = (
     keras.layers.Embedding,
     keras.layers.CategoryEncoding,
 )
+
+
+# Under which a file has the states of seed generators.
+_SEEDS = "seeds"
 
 
 class PredictiveModel(Training, Prediction):
@@ -279,6 +284,34 @@ class PredictiveModel(Training, Prediction):
                 "weights alone with `save_weights('m.weights.h5')`."
             )
         super().save(filepath, *args, **kwargs)
+
+    def save_own_variables(self, store):
+        """Keeps, too, how far dropout and other noise of the networks have come.
+
+        Keras does not, and a training that is resumed would go another way.
+        """
+        super().save_own_variables(store)
+        states = self._seed_variables()
+        if states:
+            store[_SEEDS] = np.stack(list(map(keras.ops.convert_to_numpy, states)))
+
+    def load_own_variables(self, store):
+        names = set(store.keys()) - {_SEEDS}
+        super().load_own_variables({name: store[name] for name in names})
+        self._load_seeds(store)
+
+    def _load_seeds(self, store):
+        # Files of earlier versions do not have them.
+        if _SEEDS not in set(store.keys()):
+            return
+        variables, states = self._seed_variables(), np.asarray(store[_SEEDS])
+        if len(states) == len(variables):
+            for variable, state in zip(variables, states, strict=True):
+                variable.assign(state)
+
+    def _seed_variables(self) -> list:
+        networks = self.posterior.networks
+        return [v for n in networks for v in keras_adapter.seed_variables(n)]
 
     def get_build_config(self):
         return {"input_shape": self._input_shape} if self._input_shape else None

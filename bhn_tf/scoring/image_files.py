@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.image_headers import MAX_PIXELS, size_of
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
-from bhn_tf.scoring.image_headers import size_of
 from bhn_tf.serving.problems import ScoringProblem
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 
-#: What is decoded at most, whatever a model of images of any size is given.
-MAX_PIXELS = 1 << 25
 _MAX_FILE_BYTES = 1 << 28
 _MAX_BATCH_BYTES = 1 << 31
 

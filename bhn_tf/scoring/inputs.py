@@ -1,5 +1,6 @@
 """From patterns of files to what is read."""
 
+import contextlib
 import glob
 import os
 import tokenize
@@ -139,7 +140,22 @@ class ArrayFile:
         """Yields the rows from `start` on, `size` at a time."""
         key, spec = only_input(specs, self.name, "a .npy file")
         for first in range(start, self.num_rows, size):
+            self._check_whole()
             values = self._array[first : first + size]
             where = f"{self.name}, rows from {first}"
             ids = [f"{self.name}:{first + row}" for row in range(len(values))]
             yield Batch(ids, {key: as_rows(values, spec, where)})
+
+    def _check_whole(self):
+        """Refuses a file that was cut meanwhile: its rows would end the process.
+
+        One that was deleted stays readable, as long as it is mapped.
+        """
+        (path,) = self.files
+        array = self._array
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size < array.offset + array.nbytes:
+                raise ScoringProblem(
+                    f"{self.name} was cut while it was read. Write it again, as a new "
+                    "file, and start anew."
+                )

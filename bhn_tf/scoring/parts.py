@@ -1,5 +1,6 @@
 """The output: a folder with one table of scores for each chunk of input."""
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -11,19 +12,26 @@ from pathlib import Path
 import numpy as np
 
 from bhn_tf.environment import require
-from bhn_tf.files import written_atomically
+from bhn_tf.files import FolderInUse, locked, written_atomically
 from bhn_tf.scoring.batches import text_of
 from bhn_tf.scoring.inputs import Source
 from bhn_tf.serving.problems import ScoringProblem
 
 FORMATS = ("parquet", "csv")
 
-# Names with an underscore are passed over by what reads a folder of Parquet files.
+# Names with an underscore or a dot are passed over by what reads a folder of Parquet
+# files.
 _RUN = "_run.json"
 _SUCCESS = "_SUCCESS"
+_LOCK = ".lock"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
 # What a killed process leaves of `written_atomically`: the name after a dot and a word.
 _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
+
+
+def _is_new(names) -> bool:
+    """Whether there is nothing but what a run leaves that was killed at once."""
+    return all(name == _LOCK or _TEMPORARY.fullmatch(name) for name in names)
 
 
 def format_of(output: Path, asked: str = "") -> str:
@@ -109,6 +117,9 @@ class Parts:
     The part `part-00002-00005` is of the third source, its sixth chunk. `_run.json`
     says what they were made of, and `_SUCCESS` that none is missing.
 
+    Made, it has looked and written nothing. In a `with` block the folder is the run's
+    own, and another run is refused.
+
     Args:
         folder: Where they go.
         format: Ending of the parts.
@@ -124,25 +135,54 @@ class Parts:
     def __init__(self, folder: Path, format: str, run: dict, overwrite: bool = False):
         self._folder = folder
         self._format = format
+        self._run = run
+        self._overwrite = overwrite
+        self._lock = contextlib.ExitStack()
         if folder.is_file():
             raise ScoringProblem(
                 f"{text_of(folder)} is a file: scores go into a folder of that name, "
                 "one part for each chunk of input."
             )
-        try:
-            earlier = self._earlier(run)
-            if overwrite and earlier is not None:
+        with self._naming_the_folder():
+            self._look()
+
+    def __enter__(self) -> "Parts":
+        with self._naming_the_folder(), contextlib.ExitStack() as until_the_end:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            until_the_end.enter_context(locked(self._folder))
+            # Again: since the first look, a run may have come and gone.
+            earlier = self._look()
+            if self._overwrite and earlier is not None:
                 self._remove()
-            elif earlier is not None:
-                self._check_same(run, earlier)
-            folder.mkdir(parents=True, exist_ok=True)
-            if overwrite or earlier is None:
-                with written_atomically(folder / _RUN) as temporary:
-                    temporary.write_text(json.dumps(run, indent=1) + "\n")
+            if self._overwrite or earlier is None:
+                with written_atomically(self._folder / _RUN) as temporary:
+                    temporary.write_text(json.dumps(self._run, indent=1) + "\n")
+            self._lock = until_the_end.pop_all()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._lock.close()
+
+    @contextlib.contextmanager
+    def _naming_the_folder(self):
+        try:
+            yield
+        except FolderInUse as error:
+            raise ScoringProblem(
+                f"Another run scores into {text_of(self._folder)}. Wait for its end, "
+                "or give another output."
+            ) from error
         except OSError as error:
             raise ScoringProblem(
-                f"{text_of(folder)} cannot be written: {error}."
+                f"{text_of(self._folder)} cannot be written: {error}."
             ) from error
+
+    def _look(self) -> dict | None:
+        """The earlier run in the folder, if this one may go on with it or delete it."""
+        earlier = self._earlier(self._run)
+        if earlier is not None and not self._overwrite:
+            self._check_same(self._run, earlier)
+        return earlier
 
     def _earlier(self, run) -> dict | None:
         """The run that has written the folder; `None` if it is new or empty."""
@@ -151,7 +191,7 @@ class Parts:
         path = self._folder / _RUN
         names = [entry.name for entry in self._folder.iterdir()]
         if _RUN not in names:
-            if all(_TEMPORARY.fullmatch(name) for name in names):
+            if _is_new(names):
                 return None
             raise ScoringProblem(
                 f"{text_of(self._folder)} holds something that is no run of scores. "
@@ -204,8 +244,8 @@ class Parts:
 
     @property
     def are_complete(self) -> bool:
-        """Whether no part is missing."""
-        return (self._folder / _SUCCESS).exists()
+        """Whether no part is missing, nor to be made anew."""
+        return not self._overwrite and (self._folder / _SUCCESS).exists()
 
     def path(self, source: int, chunk: int) -> Path:
         """Returns where a part belongs."""

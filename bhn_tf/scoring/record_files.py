@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from bhn_tf.image_headers import is_image
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
 from bhn_tf.scoring.image_files import check_takes_images, decode
-from bhn_tf.scoring.image_headers import is_image
 from bhn_tf.serving.problems import ScoringProblem
 
 #: Feature that names a row.

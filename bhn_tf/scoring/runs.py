@@ -103,10 +103,20 @@ def score_files(
         rows_per_part=rows_per_part,
     )
     parts = Parts(output, format, run, overwrite)
+    if parts.are_complete:
+        return Summary(num_kept=sum(map(parts.first_missing, range(len(sources)))))
+    with parts:
+        return _score_missing(
+            model, sources, parts, batch_size, rows_per_part, on_progress
+        )
+
+
+def _score_missing(
+    model, sources, parts: Parts, batch_size, rows_per_part, on_progress
+) -> Summary:
+    """Writes the parts that are not there."""
     kept = [parts.first_missing(index) for index in range(len(sources))]
     summary = Summary(num_kept=sum(kept))
-    if parts.are_complete:
-        return summary
     total = _rows_left(sources, [chunk * rows_per_part for chunk in kept])
     for index, source in enumerate(sources):
         start = kept[index] * rows_per_part

@@ -60,6 +60,9 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
 
     Returns:
         The path of the new version.
+
+    Raises:
+        OSError: If it cannot be written; nothing of it is left then.
     """
     module = tf.Module()
     module.served = _variables_of(made.values())
@@ -72,7 +75,11 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
     ]
     warm = {name: function for name, function in made.items() if name not in cold}
     with new_version(directory) as version:
-        tf.saved_model.save(module, str(version.path), made)
+        try:
+            tf.saved_model.save(module, str(version.path), made)
+        except tf.errors.OpError as error:
+            # What can be mended there, such as a disk that is full.
+            raise OSError(f"{directory} cannot be written: {error.message}") from error
         assets.write_model_card(version.path, model, made, facts)
         assets.write_warm_up(version.path, warm)
     return str(version.path)

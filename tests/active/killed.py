@@ -1,4 +1,4 @@
-"""Learners that are killed, each in a process of its own: `killed.py DIRECTORY`.
+"""Learners, each killed in a process of its own: `killed.py DIRECTORY [NUM_KILLS]`.
 
 The processes are forks of this one, which has imported all and done nothing yet.
 """
@@ -11,8 +11,6 @@ import sys
 
 from bhn_tf.active.labels import read_labels
 from tests.active.learners import Labeller, learner
-
-NUM_KILLS = 5
 
 
 def kill(*_):
@@ -31,9 +29,9 @@ def run(directory):
     learner(directory=directory, label_fn=label_fn).run(3)
 
 
-def main(directory):
+def main(directory, num_kills="5"):
     moments = random.Random(0)
-    for _ in range(NUM_KILLS):
+    for _ in range(int(num_kills)):
         process = os.fork()
         if not process:
             signal.signal(signal.SIGALRM, kill)

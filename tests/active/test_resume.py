@@ -92,10 +92,12 @@ def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
     assert_as_expected(learner(directory=tmp_path, label_fn=nobody), expected)
 
 
-def test_killed_by_the_system_at_any_time(tmp_path):
+@pytest.mark.parametrize("num_kills", ["5", pytest.param("20", marks=pytest.mark.slow)])
+def test_killed_by_the_system_at_any_time(num_kills, tmp_path):
     """The lock of who was killed is not in the way, nor is what was half-written."""
+    script = ROOT / "tests" / "active" / "killed.py"
     process = subprocess.run(
-        [sys.executable, ROOT / "tests" / "active" / "killed.py", tmp_path],
+        [sys.executable, script, tmp_path, num_kills],
         env={
             **os.environ,
             "CUDA_VISIBLE_DEVICES": "",
@@ -104,7 +106,7 @@ def test_killed_by_the_system_at_any_time(tmp_path):
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert process.returncode == 0, process.stderr[-2000:]
     found, whole = learner(directory=tmp_path), learner()

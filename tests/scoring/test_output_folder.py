@@ -48,7 +48,7 @@ def test_overwriting_deletes_parts_alone(output, again):
         again(output)
     assert len(read(output)["id"]) == NUM_ROWS
     again(output, overwrite=True)
-    names = {"_run.json", "_SUCCESS", "notes.txt", "part-of-mine.csv"}
+    names = {"_run.json", "_SUCCESS", ".lock", "notes.txt", "part-of-mine.csv"}
     names |= {"plots", "part-00000-00000.csv"}
     assert set(os.listdir(output)) == names
     assert (output / "plots" / "part-00000-00000.csv").read_text() == "mine"
@@ -87,6 +87,7 @@ def test_nothing_is_deleted_through_a_link(output, again, tmp_path, linked):
 def test_what_a_killed_start_left_is_no_hindrance(tmp_path, again):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / ".77._run.json").touch()
+    (tmp_path / "new" / ".lock").touch()
     assert again(tmp_path / "new").num_rows == 2
 
 
@@ -106,3 +107,42 @@ def test_an_empty_input_that_is_mended_is_scored(vectors, x, tmp_path):
 def test_the_proof_names_what_was_read(output, tmp_path):
     run = json.loads((output / "_run.json").read_text())
     assert run["input_names"] == [f"{tmp_path}/x.npy"] and run["batch_size"] == 4
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_second_run_into_an_output_is_refused(vectors, x, tmp_path, overwrite):
+    np.save(tmp_path / "x.npy", x)
+    arguments = (vectors, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+    refused = []
+
+    def second_run(done, total):
+        before = contents(tmp_path / "out.csv")
+        with pytest.raises(scoring.ScoringProblem, match="Another run scores into"):
+            score(*arguments, overwrite=overwrite)
+        assert contents(tmp_path / "out.csv") == before
+        refused.append(done)
+
+    assert score(*arguments, on_progress=second_run).num_rows == NUM_ROWS
+    assert len(refused) == 6
+    # Its lock ended with it; and a finished output is shown, not asked for a lock.
+    assert score(*arguments).num_rows == 0
+    os.unlink(tmp_path / "out.csv" / ".lock")
+    assert score(*arguments).num_kept == 3
+    assert not (tmp_path / "out.csv" / ".lock").exists()
+
+
+def test_a_run_that_broke_off_leaves_no_lock(vectors, x, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    arguments = (vectors, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+
+    def breaks(done, total):
+        if done > 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(*arguments, on_progress=breaks)
+    summary = score(*arguments)
+    assert (summary.num_kept, summary.num_rows) == (1, NUM_ROWS - 8)
+    assert read(tmp_path / "out.csv")["id"] == [
+        f"{tmp_path}/x.npy:{row}" for row in range(NUM_ROWS)
+    ]

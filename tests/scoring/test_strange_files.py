@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import scoring
+from bhn_tf.image_headers import size_of
 from bhn_tf.scoring import image_files
-from bhn_tf.scoring.image_headers import size_of
 from tests.scoring.scored_files import check, example, read, score, write_records
 
 
@@ -231,3 +231,27 @@ def test_a_model_that_is_cut_is_named(vectors, x, tmp_path, name):
     (path / name).write_bytes((path / name).read_bytes()[:-9])
     with pytest.raises(scoring.ScoringProblem, match="copied as a whole"):
         score(path, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+
+
+# -- what happens in mid-run -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("happens", ["deleted", "cut"])
+def test_an_array_that_is_deleted_or_cut_in_mid_run(vectors, x, tmp_path, happens):
+    """Rows that are no longer there would end the process with a bus error."""
+    path = tmp_path / "x.npy"
+    # Larger than a page of memory.
+    np.save(path, np.tile(x, [100, 1]))
+
+    def change(done, total):
+        if path.exists():
+            path.unlink() if happens == "deleted" else os.truncate(path, 200)
+
+    arguments = (vectors, [str(path)], tmp_path / "out.csv")
+    sizes = {"batch_size": 400, "rows_per_part": 400}
+    if happens == "deleted":
+        summary = score(*arguments, on_progress=change, **sizes)
+        assert summary.num_rows == 2_300
+    else:
+        with pytest.raises(scoring.ScoringProblem, match="x.npy was cut while"):
+            score(*arguments, on_progress=change, **sizes)

@@ -1,7 +1,9 @@
 """Bad flags end a run before any work, naming the flag."""
 
 import dataclasses
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from absl import app, flags
 
+import trainers
 from trainers import (
     active_learning,
     classification,
@@ -136,3 +139,11 @@ def test_what_is_wrong_with_tensorflow_is_shown(content, shown, tmp_path):
     )
     assert process.returncode != 0
     assert shown in process.stderr and "remark" not in process.stderr
+
+
+def test_importing_defines_no_flag():
+    """From a notebook, or all trainers in one process."""
+    for module in pkgutil.iter_modules(trainers.__path__, "trainers."):
+        importlib.import_module(module.name)
+    defined = flags.FLAGS.flags_by_module_dict()
+    assert not [name for name in defined if name.startswith(("trainers", "bhn_tf"))]

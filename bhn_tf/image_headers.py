@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+#: What is decoded at most where a size is not expected.
+MAX_PIXELS = 1 << 25
+
 _PNG = b"\x89PNG"
 _JPEG = b"\xff\xd8\xff"
 _BMP = b"BM"
