@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import Feed, feed_of
 from bhn_tf.environment import require
 from bhn_tf.models.batch_scores import Batch, score_batch
 
@@ -87,7 +87,7 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
             return
         scalars = {f"bound/{name}": logs[name] for name in ("kl", "kl_weight")}
         if self._batch is not None:
-            for name, norm in self._gradient_norms().items():
+            for name, norm in self._gradient_norms(self._batch).items():
                 scalars[f"gradient_norm/{name}"] = norm
         with self._writer.as_default(step=epoch):
             for layer, (mean, stddev) in self._spread().items():
@@ -122,10 +122,10 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
                 found[name] = mean[piece], tf.sqrt(variance[piece])
         return found
 
-    def _gradient_norms(self) -> dict:
+    def _gradient_norms(self, feed: Feed) -> dict:
         """Norms of the gradients of the loss's terms, by the hypernet's weights."""
         model, bound = self.model, self.model.objective
-        feed = self._batch.as_tensors()
+        feed = feed.as_tensors()
         batch = Batch.of((feed.x, feed.y))
         with tf.GradientTape(persistent=True) as tape:
             draws = self._draws()
