@@ -18,6 +18,7 @@ from bhn_tf import (  # noqa: E402
     likelihoods,
     metrics,
     plots,
+    priors,
     uncertainty,
 )
 from bhn_tf.conversion import from_keras  # noqa: E402
@@ -41,5 +42,6 @@ __all__ = [
     "likelihoods",
     "metrics",
     "plots",
+    "priors",
     "uncertainty",
 ]

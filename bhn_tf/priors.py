@@ -1,5 +1,7 @@
 """Priors p(g) as TFP distributions over D values, and how they are saved."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
@@ -24,6 +26,79 @@ def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
         )
     loc = tf.zeros([event_size]) + loc
     return tfd.Independent(tfd.Normal(loc, stddev), 1)
+
+
+def checked_loc(prior_loc):
+    """Returns the mean of a prior as JSON can hold it.
+
+    Args:
+        prior_loc: A number, D numbers, "trained", or `None`.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if prior_loc is None or (isinstance(prior_loc, str) and prior_loc == "trained"):
+        return prior_loc
+    numbers = np.asarray(prior_loc)
+    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+        raise ValueError(
+            "Expected `prior_loc` to be a number or D numbers, all finite, or "
+            f"'trained', got {prior_loc!r}."
+        )
+    return numbers.tolist()
+
+
+# Of the root mean square of the values around it, what a value near zero counts as.
+_SMALLEST_MAGNITUDE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """N(g₀, (r |g₀|)²): a Gaussian around the values that a network was given with.
+
+    For fine-tuning: what a trained network knows is what is believed before the new
+    data. It is settled when the model is built, and saved with it. A value near zero,
+    such as a bias, counts as a tenth of the root mean square of all that its layer
+    generates of the kind, and as 1 where all of these are zero.
+
+    Args:
+        relative_stddev: r, the standard deviation of each value relative to its size.
+
+    Example:
+    ```python
+    prior = bhn_tf.priors.Trained(relative_stddev=0.05)
+    model = bhn_tf.from_keras(network, prior=prior)
+    ```
+    """
+
+    relative_stddev: float = 0.1
+
+    def __post_init__(self):
+        if not (self.relative_stddev > 0 and np.isfinite(self.relative_stddev)):
+            raise ValueError(
+                "Expected `relative_stddev` to be a positive number, "
+                f"got {self.relative_stddev!r}."
+            )
+
+    def around(self, values: list[np.ndarray]) -> np.ndarray:
+        """Returns location and standard deviation of the D values, [2, D].
+
+        Args:
+            values: What each variable holds, in the order of g.
+
+        Example:
+        ```python
+        Trained(0.5).around([np.array([2.0, -4.0])])  # [[2, -4], [1, 2]]
+        ```
+        """
+        stddevs = []
+        for each in values:
+            size = np.sqrt(np.mean(np.square(each)))
+            smallest = _SMALLEST_MAGNITUDE * size if size > 0 else 1.0
+            magnitudes = np.maximum(np.abs(each), smallest)
+            stddevs.append(self.relative_stddev * magnitudes.ravel())
+        locations = [np.ravel(each) for each in values]
+        return np.stack([np.concatenate(locations), np.concatenate(stddevs)])
 
 
 def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribution:
@@ -55,12 +130,12 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
     )
 
 
-def serialize(distribution: tfd.Distribution | None) -> dict | None:
+def serialize(distribution: tfd.Distribution | Trained | None) -> dict | None:
     """Turns a TFP distribution into what JSON can hold: its class and parameters.
 
     Args:
         distribution: Of a class of `tfp.distributions`, made of numbers and of other
-            such distributions.
+            such distributions; or `Trained`.
 
     Returns:
         What `deserialize` makes the same distribution from.
@@ -76,6 +151,9 @@ def serialize(distribution: tfd.Distribution | None) -> dict | None:
     """
     if distribution is None:
         return None
+    if isinstance(distribution, Trained):
+        parameters = {"relative_stddev": float(distribution.relative_stddev)}
+        return {"distribution": "Trained", "parameters": parameters}
     kind = type(distribution)
     if getattr(tfd, kind.__name__, None) is not kind:
         raise ValueError(
@@ -117,10 +195,12 @@ def _serialize_value(value, where: str):
     )
 
 
-def deserialize(config) -> tfd.Distribution | None:
+def deserialize(config) -> tfd.Distribution | Trained | None:
     """The inverse of `serialize`; a distribution is returned as it is."""
-    if config is None or isinstance(config, tfd.Distribution):
+    if config is None or isinstance(config, tfd.Distribution | Trained):
         return config
+    if config["distribution"] == "Trained":
+        return Trained(**config["parameters"])
     parameters = {
         name: _deserialize_value(value) for name, value in config["parameters"].items()
     }

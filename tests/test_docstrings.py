@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import bhn_tf
 
@@ -138,7 +139,7 @@ def test_a_block_runs(name, block, tmp_path, monkeypatch):
         "tf": tf,
         "keras": keras,
         "bhn_tf": bhn_tf,
-        "tfd": bhn_tf.hypernets.tfd,
+        "tfd": tfp.distributions,
         **vars(module),
     }
     for needed in names_in(block) - known.keys():

@@ -1,6 +1,7 @@
 """Densities, draws and weights of the hypernets."""
 
 import copy
+import functools
 import itertools
 import json
 
@@ -10,15 +11,29 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import hypernets
-from bhn_tf.hypernets import IAF, MeanField, RealNVP
+from bhn_tf.hypernets import IAF, Chunked, MeanField, RealNVP
 from tests.flows.weights import randomize
+
+
+def chunked(flow, num_layers=3, hidden_units=(8,), **kwargs):
+    """Chunks so small that few values already make several, of two sizes."""
+    kwargs = {"chunk_size": 3, "embedding_size": 2, **kwargs}
+    return Chunked(flow, num_layers=num_layers, hidden_units=hidden_units, **kwargs)
+
 
 MAKE = {
     "mean_field": lambda **kwargs: MeanField(**kwargs),
     "realnvp": lambda **kwargs: RealNVP(3, (8,), **kwargs),
     "iaf": lambda **kwargs: IAF(3, (8,), **kwargs),
+    "chunked_realnvp": functools.partial(chunked, "realnvp"),
+    "chunked_iaf": functools.partial(chunked, "iaf"),
 }
-FLOWS = {"realnvp": RealNVP, "iaf": IAF}
+FLOWS = {
+    "realnvp": RealNVP,
+    "iaf": IAF,
+    "chunked_realnvp": functools.partial(chunked, "realnvp"),
+    "chunked_iaf": functools.partial(chunked, "iaf"),
+}
 every_hypernet = pytest.mark.parametrize("name", MAKE)
 every_flow = pytest.mark.parametrize("name", FLOWS)
 
@@ -99,6 +114,8 @@ def identity(hypernet, size):
     """A flow of the given size whose steps before the affine map do nothing."""
     hypernet.build((None, size))
     for step in hypernet.flow_steps:
+        # Of chunks, the first has steps inside of others.
+        step = getattr(step, "step", step)
         if hasattr(step, "conditioner"):
             step.conditioner.dense_layers[-1].scale.assign(
                 tf.zeros_like(step.conditioner.dense_layers[-1].scale)
@@ -233,14 +250,19 @@ def test_a_draw_costs_one_pass_whatever_its_size(name):
     sizes = {}
     # Norms of larger matrices are summed in a few slices, of these in as many as ever.
     for size in (2048, 4096):
+        options = {"chunk_size": 256} if name.startswith("chunked") else {}
         operations = operations_of_a_draw(
-            lambda: FLOWS[name](num_layers, (units,)), size
+            lambda options=options: FLOWS[name](num_layers, (units,), **options), size
         )
         types = [operation.type for operation in operations]
         assert not {"While", "StatelessWhile", "PartitionedCall"} & set(types)
         # One evaluation of each conditioner: into the hidden layer and out of it, each
         # as many products as its matrix has blocks.
-        num_blocks = {"realnvp": 1 + 1, "iaf": 2 + 4}[name]
+        num_blocks = {"realnvp": 1 + 1, "iaf": 2 + 4}[name.removeprefix("chunked_")]
+        # Of chunks, all after the first go through one conditioner at once, of which
+        # the gates are one more product.
+        if name.startswith("chunked"):
+            num_blocks = 2 * num_blocks + 1
         assert types.count("MatMul") == num_layers * num_blocks
         sizes[size] = len(types)
     assert sizes[2048] == sizes[4096]
@@ -262,7 +284,7 @@ def test_each_layer_has_weights_of_its_own(name):
     directions = [
         w.numpy() for w in hypernet.weights if w.path.endswith("dense_0/direction")
     ]
-    assert len(directions) == 4
+    assert len(directions) == 8 if name.startswith("chunked") else 4
     for one, other in itertools.pairwise(directions):
         assert not np.array_equal(one, other)
 
@@ -317,6 +339,10 @@ def test_float32_under_every_dtype_policy(name, global_policy):
 def test_deep_flows_stay_finite(name, size):
     keras.utils.set_random_seed(0)
     hypernet = FLOWS[name](16, (16,))
+    if isinstance(hypernet, Chunked):
+        if size == 64:
+            pytest.skip("the flow over many chunks is no deeper than that over few")
+        hypernet = Chunked(hypernet.flow, 10, num_layers=8, hidden_units=(16,))
     hypernet.build((None, size))
     optimizer = keras.optimizers.Adam(1e-2)
     optimizer.build(hypernet.trainable_variables)
@@ -364,7 +390,7 @@ def test_flows_of_version_0_1_keep_their_maps(name):
     """Their shifts had no bound, and their files say nothing of one."""
     old = built(FLOWS[name](2, (8,), max_log_scale=2.0, max_shift=None), 4, 3.0)
     config = {key: v for key, v in old.get_config().items() if key != "max_shift"}
-    assert_weights_fit(old, FLOWS[name].from_config(config))
+    assert_weights_fit(old, type(old).from_config(config))
 
 
 # -- configuration -----------------------------------------------------------------
@@ -391,6 +417,22 @@ CONFIGURED = {
         permutation_seed=9,
         name="q",
     ),
+    **{
+        f"chunked_{flow}": functools.partial(
+            chunked,
+            flow,
+            num_layers=2,
+            hidden_units=[7],
+            layer_sizes=np.array([2, 1, 1]),
+            initial_stddev=0.3,
+            initial_mean=(1.0, 2.0, 3.0, 4.0),
+            max_log_scale=1.5,
+            max_shift=2.5,
+            permutation_seed=9,
+            name="q",
+        )
+        for flow in ("realnvp", "iaf")
+    },
 }
 
 
@@ -461,7 +503,8 @@ def test_permutations_follow_the_seed():
 
 
 def test_get_knows_the_names_and_hands_instances_on():
-    for name, kind in (("mean_field", MeanField), *FLOWS.items()):
+    kinds = {"mean_field": MeanField, "realnvp": RealNVP, "iaf": IAF}
+    for name, kind in {**kinds, "chunked": Chunked}.items():
         assert type(hypernets.get(name)) is kind
     flow = RealNVP(2)
     assert hypernets.get(flow) is flow

@@ -10,13 +10,16 @@ from bhn_tf.conversion.entering import generated_in
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
-from bhn_tf.hypernets import MeanField, RealNVP
+from bhn_tf.hypernets import Chunked, Hypernet, MeanField, RealNVP
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.networks.copying import copy_network, is_graph
 
-# A hypernet of this many weights (16 MB) is affordable beside any network.
-_ALWAYS_AFFORDABLE = 4_000_000
+# The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB).
+# One over chunks has 2 D and less than a million, but of many values a draw costs more
+# than a small network does.
+_LARGEST_OF_ONE_FLOW = 3_300
+_LARGEST_OF_CHUNKS = 100_000
 
 
 def from_keras(
@@ -53,8 +56,9 @@ def from_keras(
 
     Args:
         model: A Sequential or functional Keras model, built.
-        hypernet: "realnvp", "iaf", "mean_field", or an instance from
-            `bhn_tf.hypernets`. `None` chooses by the number of generated values and
+        hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
+            `bhn_tf.hypernets`. `None` chooses by the number D of generated values,
+            `RealNVP` up to 3,300, `Chunked` up to 100,000 and `MeanField` above, and
             logs what it chose (`absl.logging`, level info).
         random: What is generated for each converted layer: "scale",
             "scale_and_bias", "rank_one", "kernel" or "kernel_and_bias". Whole kernels
@@ -106,7 +110,7 @@ def from_keras(
             "normalising layers; for others use `bhn_tf.layers` in the network itself."
         )
     if hypernet is None:
-        hypernet = _chosen_hypernet(report.num_random, model.count_params())
+        hypernet = _chosen_hypernet(report.num_random)
     converted = BayesianHypernet(copies[model], hypernet, **kwargs)
     converted.conversion_report = report
     return converted
@@ -150,23 +154,20 @@ def _report(paths, decisions, copies):
     return ConversionReport(tuple(rows))
 
 
-def _chosen_hypernet(num_random, num_weights):
-    """A flow while it is small in itself, or no larger than the network.
-
-    Each coupling layer has two matrices, from the D / 2 values it keeps to the hidden
-    units and from there to shift and log-scale of the other D / 2.
-    """
-    flow = RealNVP()
-    size = int(flow.num_layers * flow.hidden_units[0] * 1.5 * num_random)
-    is_flow = size <= max(num_weights, _ALWAYS_AFFORDABLE)
-    chosen = flow if is_flow else MeanField()
+def _chosen_hypernet(num_random: int) -> Hypernet:
+    """A flow over all values at once, over chunks of them, or none."""
+    if num_random <= _LARGEST_OF_ONE_FLOW:
+        chosen: Hypernet = RealNVP()
+    elif num_random <= _LARGEST_OF_CHUNKS:
+        chosen = Chunked()
+    else:
+        chosen = MeanField()
     logging.info(
-        "Chose the hypernet %s for D = %s generated values: a RealNVP %s about %s "
-        "weights, the network %s. Another one can be given as `hypernet`.",
+        "Chose the hypernet %s for D = %s generated values: RealNVP up to %s, Chunked "
+        "up to %s, MeanField above. Another one can be given as `hypernet`.",
         type(chosen).__name__,
         f"{num_random:,}",
-        "has" if is_flow else "would have",
-        f"{size:,}",
-        f"{num_weights:,}",
+        f"{_LARGEST_OF_ONE_FLOW:,}",
+        f"{_LARGEST_OF_CHUNKS:,}",
     )
     return chosen

@@ -134,7 +134,11 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
 
 
 class _Conditioner(keras.layers.Layer):
-    """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each."""
+    """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each.
+
+    Called with `gates` [..., units], the units of the last hidden layer are multiplied
+    by them: one network then has a map for each gate.
+    """
 
     def __init__(self, hidden_units, max_log_scale, max_shift, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
@@ -162,10 +166,12 @@ class _Conditioner(keras.layers.Layer):
         ):
             layer.build((None, size))
 
-    def call(self, inputs):
+    def call(self, inputs, gates=None):
         hidden = inputs
         for layer in self.dense_layers[:-1]:
             hidden = tf.nn.relu(layer(hidden))
+        if gates is not None:
+            hidden *= gates
         outputs = self.dense_layers[-1](hidden)
         pairs = tf.reshape(outputs, [*_leading(outputs), outputs.shape[-1] // 2, 2])
         shift, log_scale = tf.unstack(pairs, axis=-1)
@@ -219,28 +225,39 @@ class MADE(_Conditioner):
         hidden_units: Sizes of the hidden layers; the paper has one of 200.
         max_log_scale: Bound of the log-scale.
         max_shift: Bound of the shift, or `None`.
+        num_given: Inputs at the front that every output sees; they have no outputs.
     """
 
-    def __init__(self, hidden_units=(200,), max_log_scale=0.5, max_shift=2.0, **kwargs):
+    def __init__(
+        self,
+        hidden_units=(200,),
+        max_log_scale=0.5,
+        max_shift=2.0,
+        num_given=0,
+        **kwargs,
+    ):
         super().__init__(hidden_units, max_log_scale, max_shift, **kwargs)
+        self.num_given = num_given
 
     def build(self, input_shape):
-        event_size = input_shape[-1]
-        masks = made_masks(event_size, self.hidden_units)
+        event_size = input_shape[-1] - self.num_given
+        masks = made_masks(event_size, self.hidden_units, self.num_given)
         # Shift and log-scale of an entry have the same rank.
         masks[-1] = np.repeat(masks[-1], 2, axis=1)
-        self._build_network(event_size, event_size, masks)
+        self._build_network(input_shape[-1], event_size, masks)
 
 
-def made_masks(event_size: int, hidden_units) -> list[np.ndarray]:
+def made_masks(event_size: int, hidden_units, num_given: int = 0) -> list[np.ndarray]:
     """Returns the masks of a MADE, [inputs, outputs] each, in layer order.
 
     Hidden degrees are spread evenly over 1 ... D - 1, in ascending order, so that
-    every mask is block-triangular.
+    every mask is block-triangular. Where inputs are given, a quarter of the units see
+    those alone (degree 0): without them the first output would see nothing.
 
     Args:
-        event_size: D, at least 2.
+        event_size: D, at least 2, or 1 where inputs are given.
         hidden_units: Sizes of the hidden layers.
+        num_given: Inputs before the D others that every output sees.
 
     Returns:
         One array of zeros and ones for each layer, the output layer included.
@@ -250,17 +267,20 @@ def made_masks(event_size: int, hidden_units) -> list[np.ndarray]:
     made_masks(2, [1])  # [array([[1.], [0.]]), array([[0., 1.]])]
     ```
     """
-    inputs = np.arange(1, event_size + 1)
+    outputs = np.arange(1, event_size + 1)
+    inputs = np.concatenate([np.zeros(num_given, int), outputs])
     # Both ends belong to the range, or a layer with fewer units than inputs would
     # see nothing of the last inputs.
+    start = -event_size / 3 if num_given else 1
     end = np.nextafter(event_size, 0)
     degrees = [inputs] + [
-        np.floor(np.linspace(1, end, units)).astype(int) for units in hidden_units
+        np.floor(np.linspace(start, end, units)).clip(min=0).astype(int)
+        for units in hidden_units
     ]
     masks = [
         before[:, None] <= after[None, :]
         for before, after in itertools.pairwise(degrees)
     ]
     # An output never sees its own input: strictly smaller degrees only.
-    masks.append(degrees[-1][:, None] < inputs[None, :])
+    masks.append(degrees[-1][:, None] < outputs[None, :])
     return [mask.astype("float32") for mask in masks]

@@ -26,7 +26,7 @@ class FlowStep(keras.layers.Layer):
         raise NotImplementedError
 
 
-class _ConditionedStep(FlowStep):
+class ConditionedStep(FlowStep):
     """A step whose shift and log-scale come from a conditioner."""
 
     def __init__(self, hidden_units=(200,), max_log_scale=0.5, max_shift=2.0, **kwargs):
@@ -35,17 +35,26 @@ class _ConditionedStep(FlowStep):
         self.max_log_scale = max_log_scale
         self.max_shift = max_shift
 
+    @staticmethod
+    def num_untransformed(event_size: int) -> int:
+        """How many entries at the front pass through."""
+        raise NotImplementedError
 
-class Coupling(_ConditionedStep):
+
+class Coupling(ConditionedStep):
     """A coupling layer of RealNVP (Dinh et al. 2016).
 
     The first ⌊D/2⌋ entries pass through and decide how the others are scaled and
     shifted: `y₂ = x₂ ⊙ exp(s(x₁)) + t(x₁)`.
     """
 
+    @staticmethod
+    def num_untransformed(event_size):
+        return event_size // 2
+
     def build(self, input_shape):
         event_size = input_shape[-1]
-        self.num_masked = event_size // 2
+        self.num_masked = self.num_untransformed(event_size)
         self.conditioner = CouplingConditioner(
             event_size - self.num_masked,
             self.hidden_units,
@@ -72,12 +81,16 @@ class Coupling(_ConditionedStep):
         )
 
 
-class InverseAutoregressive(_ConditionedStep):
+class InverseAutoregressive(ConditionedStep):
     """A step of an inverse autoregressive flow (Kingma et al. 2016).
 
     `y_i = (x_i - t_i(x_{<i})) exp(-s_i(x_{<i}))`: the inverse of a masked
     autoregressive flow, whose fast direction is the one in which we draw.
     """
+
+    @staticmethod
+    def num_untransformed(event_size):
+        return 1
 
     def build(self, input_shape):
         self.conditioner = MADE(

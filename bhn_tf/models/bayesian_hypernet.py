@@ -35,14 +35,16 @@ class BayesianHypernet(PredictiveModel):
         primary: Any Keras model that contains layers of `bhn_tf.layers`. It is used
             as it is, not copied; while it is inside, the hypernet provides the
             generated weights.
-        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+        hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
         prior_stddev: Standard deviation of the Gaussian prior p(g).
-        prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
+        prior_loc: Mean of the prior, a number or D numbers; `None` is zero. "trained",
+            for fine-tuning, is what the primary has when the model is built, and
+            `prior_stddev` is then relative to that: `bhn_tf.priors.Trained`.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
-            number, such as `tfd.Laplace(0.0, 1.0)`, or over D.
+            number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
         num_examples: N. `None`: each `fit` learns it from its data.
         seed: Seed of the training noise; `None` for a new one.
 
@@ -96,7 +98,7 @@ class BayesianHypernet(PredictiveModel):
 
     def _finish_building(self):
         self.posterior.take_over(keras_adapter.layers_of(self.primary))
-        self.objective.set_event_size(self.num_random)
+        self.objective.set_values(self.posterior.initial_values)
         super()._finish_building()
 
     # -- numbers of the bound -------------------------------------------------------
@@ -146,12 +148,12 @@ class BayesianHypernet(PredictiveModel):
 
     @property
     def prior_stddev(self) -> float:
-        """Standard deviation of the Gaussian prior."""
+        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained"."""
         return self.objective.prior_stddev
 
     @property
     def prior_loc(self):
-        """Mean of the prior, a number or D numbers; `None` is zero."""
+        """Mean of the prior, a number or D numbers, or "trained"; `None` is zero."""
         return self.objective.prior_loc
 
     def elbo(
@@ -411,6 +413,8 @@ class BayesianHypernet(PredictiveModel):
         super().save_own_variables(store)
         store["num_examples"] = np.int64(self.num_examples or 0)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)
+        if self.objective.around_trained is not None:
+            store["prior_around_trained"] = self.objective.around_trained
 
     def load_own_variables(self, store):
         names = set(store.keys())
@@ -421,6 +425,8 @@ class BayesianHypernet(PredictiveModel):
             self.objective.num_examples = num_examples
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
+        if self.objective.around_trained is not None:
+            self.objective.around_trained = np.asarray(store["prior_around_trained"])
 
 
 def _refuse_another_order(primary):

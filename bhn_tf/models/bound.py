@@ -120,8 +120,10 @@ class Bound(MaximumLikelihood):
 
     Args:
         prior_stddev: Standard deviation of the Gaussian prior p(g).
-        prior_loc: Mean of the prior, a number or D numbers; `None` is zero.
-        prior: Another prior, a TFP distribution over one number or over D.
+        prior_loc: Mean of the prior, a number or D numbers; `None` is zero; "trained"
+            stands for `priors.Trained(prior_stddev)`.
+        prior: Another prior, a TFP distribution over one number or over D, or
+            `priors.Trained`.
         num_examples: N. `None`: each `fit` learns it from its data.
     """
 
@@ -138,18 +140,18 @@ class Bound(MaximumLikelihood):
                 "in float32: the KL would be infinite. Give a larger one, or leave "
                 "layers deterministic with `random='none'`."
             )
-        if prior_loc is not None and not np.isfinite(np.asarray(prior_loc)).all():
-            raise ValueError(
-                "Expected `prior_loc` to be a number or D numbers, all finite, "
-                f"got {prior_loc!r}."
-            )
         self.prior_stddev = float(prior_stddev)
-        self.prior_loc = None if prior_loc is None else np.asarray(prior_loc).tolist()
+        self.prior_loc = priors.checked_loc(prior_loc)
         # As a file would give it back: what cannot be saved is refused before anything
         # is trained on it.
         self.given_prior = priors.deserialize(
             priors.serialize(priors.deserialize(prior))
         )
+        if prior is None and self.prior_loc == "trained":
+            self._prior = priors.Trained(self.prior_stddev)
+        else:
+            self._prior = self.given_prior
+        self._around_trained = None
         self._event_size = None
         self._num_examples = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._kl_weight = tf.Variable(1.0, trainable=False, dtype=tf.float32)
@@ -182,19 +184,41 @@ class Bound(MaximumLikelihood):
     @property
     def prior(self) -> tfp.distributions.Distribution:
         """p(g) as a TFP distribution with event shape [D]."""
-        if self.given_prior is not None:
-            return priors.over_values(self.given_prior, self._event_size)
+        if self._around_trained is not None:
+            loc, stddev = tf.unstack(self._around_trained)
+            return tfp.distributions.Independent(
+                tfp.distributions.Normal(loc, stddev), 1
+            )
+        if self._prior is not None:
+            return priors.over_values(self._prior, self._event_size)
         return priors.gaussian(self._event_size, self.prior_loc, self.prior_stddev)
 
-    def set_event_size(self, event_size: int) -> None:
-        """Tells D.
+    def set_values(self, values: list[np.ndarray]) -> None:
+        """Tells what is generated, and settles a prior around it.
+
+        Args:
+            values: What the variables hold when they become random, in the order of g.
 
         Raises:
             ValueError: If the prior is not over D values.
         """
-        self._event_size = event_size
-        if event_size:
+        self._event_size = sum(each.size for each in values)
+        if self._event_size and isinstance(self._prior, priors.Trained):
+            self._around_trained = tf.Variable(
+                self._prior.around(values), trainable=False, dtype=tf.float32
+            )
+        if self._event_size:
             _ = self.prior
+
+    @property
+    def around_trained(self) -> np.ndarray | None:
+        """Location and standard deviation of a `priors.Trained`, [2, D]."""
+        around = self._around_trained
+        return None if around is None else around.numpy()
+
+    @around_trained.setter
+    def around_trained(self, value):
+        self._around_trained.assign(value)
 
     def estimate(self, log_probs: np.ndarray, draws) -> Elbo:
         """Returns the bound of data, from log p of each row under each draw.

@@ -139,6 +139,7 @@ class HypernetPosterior(Posterior):
         num_random: D; `None` before the layers are taken over.
         layers: The layers with generated values, in the order of g.
         variables: The variables that are generated, in the order of g.
+        initial_values: What these held when they became random.
     """
 
     def __init__(self, primary, hypernet, noise):
@@ -146,6 +147,7 @@ class HypernetPosterior(Posterior):
         self.hypernet, self._noise = hypernet, noise
         self.num_random = None
         self.layers, self.variables, self._offsets = [], [], [0]
+        self.initial_values: list[np.ndarray] = []
 
     def take_over(self, layers) -> None:
         """Generates the values of layers from now on, and builds the hypernet.
@@ -162,13 +164,17 @@ class HypernetPosterior(Posterior):
         for layer in self.layers:
             layer.hand_over()
             self.variables += layer.generated_weights
-        sizes = [int(np.prod(variable.shape)) for variable in self.variables]
+        self.initial_values = [
+            keras.ops.convert_to_numpy(variable).ravel() for variable in self.variables
+        ]
+        sizes = [values.size for values in self.initial_values]
         self._offsets = [0, *np.cumsum(sizes, dtype=int).tolist()]
         self.num_random = self._offsets[-1]
         if not self.num_random:
             return
         is_new = not self.hypernet.built
         if is_new:
+            self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
             self.hypernet.build((None, self.num_random))
         elif self.hypernet.event_size != self.num_random:
             raise ValueError(
@@ -176,8 +182,7 @@ class HypernetPosterior(Posterior):
                 f"the network has {self.num_random}. Give a new instance."
             )
         if is_new and self.hypernet.initial_mean is None:
-            values = [keras.ops.convert_to_numpy(v).ravel() for v in self.variables]
-            self.hypernet.affine.mean.assign(np.concatenate(values))
+            self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
 
     def draw(self, num_samples, seed):
         if not self.num_random:

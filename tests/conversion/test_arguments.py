@@ -252,23 +252,26 @@ def wide(units):
     )
 
 
-def test_hypernet_is_chosen_by_the_number_of_generated_values(caplog):
+@pytest.mark.parametrize(
+    ("units", "random", "expected"),
+    [
+        (10, "scale", "RealNVP"),
+        (3_297, "scale", "RealNVP"),
+        (3_298, "scale", "Chunked"),
+        (13_000, "kernel_and_bias", "MeanField"),
+    ],
+)
+def test_hypernet_is_chosen_by_the_number_of_generated_values(
+    units, random, expected, caplog
+):
     caplog.set_level("INFO", logger="absl")
-    model = bhn_tf.from_keras(wide(10))
-    assert type(model.hypernet) is bhn_tf.hypernets.RealNVP
+    model = bhn_tf.from_keras(wide(units), random=random)
+    assert type(model.hypernet).__name__ == expected
     (said,) = caplog.messages
-    assert "RealNVP" in said and "D = 13 " in said
-    # The estimate that the choice rests on.
-    weights = sum(np.prod(v.shape) for v in model.hypernet.trainable_variables)
-    assert weights == pytest.approx(2_400 * 13, rel=0.25)
-
-    model = bhn_tf.from_keras(wide(3_000))
-    assert type(model.hypernet) is bhn_tf.hypernets.MeanField
-    _, said = caplog.messages
-    assert "MeanField" in said and "D = 3,003" in said and "7,207,200" in said
-
+    assert f"the hypernet {expected} for D = {model.num_random:,} " in said
+    assert "RealNVP up to 3,300, Chunked up to 100,000, MeanField above" in said
     bhn_tf.from_keras(wide(10), "mean_field")
-    assert len(caplog.messages) == 2
+    assert len(caplog.messages) == 1
 
 
 def test_arguments_of_the_model():

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import bhn_tf
-from bhn_tf.hypernets import IAF, MeanField, RealNVP
+from bhn_tf.hypernets import IAF, Chunked, MeanField, RealNVP
 from bhn_tf.layers import WeightNormDense, WeightNormGRU, WeightNormLSTM
 from bhn_tf.likelihoods import Bernoulli, Categorical, Gaussian, Standardized
 from tests import networks
@@ -154,6 +154,17 @@ CASES = {
         lambda: network(2, random="scale_and_bias"),
         targets,
         Gaussian(heteroscedastic=True),
+    ),
+    "chunked realnvp, prior_loc trained": lambda: case(
+        hypernet=Chunked(chunk_size=3, **SMALL),
+        prior_loc="trained",
+        prior_stddev=0.5,
+    ),
+    "chunked iaf, prior Trained, per_example_noise": lambda: case(
+        lambda: network(random="scale_and_bias"),
+        compiled={"per_example_noise": True},
+        hypernet=Chunked("iaf", chunk_size=4, **SMALL),
+        prior=bhn_tf.priors.Trained(0.3),
     ),
     "gaussian mean, prior_loc of each, seed": lambda: case(
         labels=lambda x: x[:, :3],

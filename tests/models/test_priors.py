@@ -63,12 +63,59 @@ def test_the_kl_is_that_of_the_prior_also_after_loading(
     np.testing.assert_allclose(again["kl"], logs["kl"], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"prior_loc": "trained", "prior_stddev": 0.2},
+        {"prior": priors.Trained(relative_stddev=0.2)},
+    ],
+)
+def test_a_prior_around_what_is_trained(data, kwargs, tmp_path):
+    layer = {"random": "scale_and_bias"}
+    network = keras.Sequential(
+        [
+            keras.layers.Input((3,)),
+            bhn_tf.layers.WeightNormDense(4, activation="relu", **layer),
+            bhn_tf.layers.WeightNormDense(2, **layer),
+        ]
+    )
+    network.layers[0].scale.assign([1.0, -2.0, 0.0, 0.5])
+    network.layers[0].bias.assign([0.0, 0.0, 0.0, 4.0])
+    network.layers[1].scale.assign([3.0, 4.0])
+    model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=50, **kwargs)
+    assert model.prior_loc == kwargs.get("prior_loc")
+    loc = np.array([1.0, -2.0, 0.0, 0.5, 0.0, 0.0, 0.0, 4.0, 3.0, 4.0, 0.0, 0.0])
+    magnitude = np.abs(loc)
+    magnitude[2] = 0.1 * np.sqrt(np.mean(loc[:4] ** 2))
+    magnitude[4:7] = 0.1 * 2.0
+    magnitude[10:] = 1.0
+    expected = tfd.Normal(loc.astype("float32"), 0.2 * magnitude.astype("float32"))
+    g = model.sample_scales(3, seed=1)
+    expected = tf.reduce_sum(expected.log_prob(g), axis=1)
+    np.testing.assert_allclose(model.prior.log_prob(g), expected, rtol=1e-5)
+    # It stays there while the posterior moves, and where the file is loaded.
+    model.compile(keras.optimizers.SGD(0.1))
+    kl = model.evaluate(*data, verbose=0, seed=3, return_dict=True)["kl"]
+    model.fit(*data, epochs=2, verbose=0)
+    np.testing.assert_allclose(model.prior.log_prob(g), expected, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.prior.log_prob(g), model.prior.log_prob(g))
+    for each in (model, loaded):
+        again = each.evaluate(*data, verbose=0, seed=3, return_dict=True)["kl"]
+        assert abs(again - kl) > 1e-3
+    loaded.fit(*data, verbose=0)
+
+
 def test_a_prior_of_another_size_is_refused():
     for options in ({"prior": tfd.Normal(tf.zeros(5), 1.0)}, {"prior_loc": [0.0] * 5}):
         with pytest.raises(ValueError, match="D = 6"):
             make_model(**options)
-    with pytest.raises(ValueError, match="finite"):
-        make_model(prior_loc=np.nan)
+    for loc in (np.nan, "given"):
+        with pytest.raises(ValueError, match="all finite, or 'trained'"):
+            make_model(prior_loc=loc)
+    with pytest.raises(ValueError, match="`relative_stddev` to be a positive"):
+        priors.Trained(0.0)
 
 
 def test_the_bound_is_that_of_evaluate(data):

@@ -1,0 +1,33 @@
+"""Hypernets: the approximate posterior q(g) as an invertible network of noise."""
+
+from bhn_tf.hypernets.chunked import Chunked
+from bhn_tf.hypernets.flow import IAF, RealNVP
+from bhn_tf.hypernets.hypernet import Hypernet
+from bhn_tf.hypernets.mean_field import MeanField
+
+__all__ = ["IAF", "Chunked", "Hypernet", "MeanField", "RealNVP", "get"]
+
+_BY_NAME = {
+    "mean_field": MeanField,
+    "realnvp": RealNVP,
+    "iaf": IAF,
+    "chunked": Chunked,
+}
+
+
+def get(identifier) -> Hypernet:
+    """Returns a hypernet for a name or an instance.
+
+    The names are "mean_field", "realnvp", "iaf" and "chunked".
+
+    Raises:
+        ValueError: If the name is unknown or the object is no hypernet.
+    """
+    if isinstance(identifier, Hypernet):
+        return identifier
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]()
+    raise ValueError(
+        f"Expected `hypernet` to be one of {sorted(_BY_NAME)} or an instance such as "
+        f"`bhn_tf.hypernets.RealNVP(num_layers=4)`, got {identifier!r}."
+    )

@@ -1,0 +1,148 @@
+"""One flow over all generated values: coupling layers or autoregressive ones."""
+
+import keras
+
+from bhn_tf.flows import (
+    ConditionedStep,
+    Coupling,
+    FlowStep,
+    InverseAutoregressive,
+    Permutation,
+    permutations,
+)
+from bhn_tf.hypernets.hypernet import Hypernet
+
+
+class Flow(Hypernet):
+    """What RealNVP and IAF share: L layers with fixed permutations between them."""
+
+    def __init__(
+        self,
+        num_layers: int = 8,
+        hidden_units=(200,),
+        initial_stddev: float = 0.1,
+        initial_mean=None,
+        max_log_scale: float = 0.5,
+        permutation_seed: int = 0,
+        max_shift: float | None = 2.0,
+        **kwargs,
+    ):
+        super().__init__(initial_stddev, initial_mean, **kwargs)
+        if num_layers < 0:
+            raise ValueError(
+                f"Expected `num_layers` to be at least 0, got {num_layers!r}."
+            )
+        if not all(units >= 1 for units in hidden_units):
+            raise ValueError(
+                "Expected `hidden_units` to be positive sizes of hidden layers, "
+                f"such as (200,), got {hidden_units!r}."
+            )
+        if not max_log_scale > 0:
+            raise ValueError(
+                f"Expected `max_log_scale` to be positive, got {max_log_scale!r}."
+            )
+        if max_shift is not None and not max_shift > 0:
+            raise ValueError(
+                "Expected `max_shift` to be positive, or `None` for shifts without a "
+                f"bound, got {max_shift!r}."
+            )
+        self.num_layers = num_layers
+        self.hidden_units = tuple(hidden_units)
+        self.max_log_scale = float(max_log_scale)
+        self.permutation_seed = permutation_seed
+        self.max_shift = None if max_shift is None else float(max_shift)
+
+    #: The class of the L layers.
+    layer_class: type[ConditionedStep]
+
+    def _flow_steps(self, event_size):
+        between = permutations(
+            event_size,
+            self.num_layers,
+            self.layer_class.num_untransformed(event_size),
+            self.permutation_seed,
+        )
+        steps: list[FlowStep] = []
+        for index in range(self.num_layers):
+            if index > 0:
+                steps.append(
+                    Permutation(between[index - 1], name=f"permutation_{index}")
+                )
+            steps.append(
+                self.layer_class(**self._conditioner_options, name=f"flow_{index}")
+            )
+        return steps
+
+    @property
+    def _conditioner_options(self) -> dict:
+        return {
+            "hidden_units": self.hidden_units,
+            "max_log_scale": self.max_log_scale,
+            "max_shift": self.max_shift,
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "hidden_units": list(self.hidden_units),
+            "max_log_scale": self.max_log_scale,
+            "permutation_seed": self.permutation_seed,
+            "max_shift": self.max_shift,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Flows of version 0.1, whose shifts had no bound, stay as they were."""
+        return cls(**{"max_shift": None, **config})
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class RealNVP(Flow):
+    """Coupling layers (Dinh et al. 2016): cheap in both directions.
+
+    Args:
+        num_layers: L, the number of coupling layers.
+        hidden_units: Hidden layers of each conditioner.
+        initial_stddev: Initial standard deviation of every value.
+        initial_mean: Initial mean; `None` for the scales the primary has.
+        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
+            far rare draws lie, and so how steady the KL is.
+        permutation_seed: Seed of the fixed permutations between the layers; equal
+            seeds give equal permutations, so that weights fit a second instance.
+        max_shift: Bound of each layer's shift; `None` for none.
+
+    Example:
+    ```python
+    hypernet = bhn_tf.hypernets.RealNVP(num_layers=4, hidden_units=(100,))
+    model = bhn_tf.BayesianHypernet(primary, hypernet=hypernet)
+    ```
+    """
+
+    layer_class = Coupling
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class IAF(Flow):
+    """Inverse autoregressive flow (Kingma et al. 2016) with MADE conditioners.
+
+    Each layer lets every value depend on all that come before it. Draws and their
+    density take one pass; the density of a point from elsewhere takes D of them.
+
+    Args:
+        num_layers: L, the number of autoregressive layers.
+        hidden_units: Hidden layers of each MADE.
+        initial_stddev: Initial standard deviation of every value.
+        initial_mean: Initial mean; `None` for the scales the primary has.
+        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
+            far rare draws lie, and so how steady the KL is.
+        permutation_seed: Seed of the fixed permutations between the layers.
+        max_shift: Bound of each layer's shift; `None` for none.
+
+    Example:
+    ```python
+    model = bhn_tf.BayesianHypernet(primary, hypernet="iaf")
+    ```
+    """
+
+    layer_class = InverseAutoregressive

