@@ -140,8 +140,8 @@ def carry_own_state(layer, copied) -> None:
 def pairs(layer, copied) -> list[tuple]:
     """A layer and the layers inside it, each with its copy.
 
-    Of a layer without any inside, the copy may be made of several; one whose layers
-    were exchanged is its copy's content.
+    Where either has none inside, the other may be made of several; one whose layers
+    were exchanged is paired by its content.
     """
     found: dict[int, tuple] = {}
 
@@ -150,10 +150,12 @@ def pairs(layer, copied) -> list[tuple]:
             return
         if isinstance(new, EnteredLayer) and not isinstance(old, EnteredLayer):
             new = new.layer
+        if isinstance(old, EnteredLayer) and not isinstance(new, EnteredLayer):
+            old = old.layer
         found[id(old)] = old, new
-        inside = keras_adapter.layers_inside(old)
-        if inside:
-            for pair in zip(inside, keras_adapter.layers_inside(new), strict=True):
+        insides = [keras_adapter.layers_inside(each) for each in (old, new)]
+        if all(insides):
+            for pair in zip(*insides, strict=True):
                 visit(*pair)
 
     visit(layer, copied)

@@ -297,7 +297,7 @@ def test_a_drawn_network_is_converted_again():
     x = keras_networks.inputs_of(drawn)
     assert_equal_at_centre(drawn, again, x)
     assert again.num_random == model.num_random
-    only = convert(drawn, only="logits")
+    only = convert(drawn, random="scale_and_bias", only="logits")
     assert only.num_random == 2 * NUM_CLASSES
     assert_equal_at_centre(drawn, only, x)
 
