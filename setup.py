@@ -63,6 +63,8 @@ setup(
             *SERVING,
             *BEAM,
             *DEMO,
+            "ai-edge-litert>=1.2",
+            "hypothesis>=6.100",
             "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",

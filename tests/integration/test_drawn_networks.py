@@ -81,7 +81,8 @@ def test_draws_are_used_without_this_library(names, run_python, tmp_path):
         np.testing.assert_allclose(drawn(x), answers, rtol=1e-5, atol=1e-5)
         arrays = x if isinstance(x, dict) else {"x": x}
         if isinstance(x, list):
-            arrays = dict(zip(drawn.input_names, x, strict=True))
+            inputs = [tensor.name for tensor in drawn.inputs]
+            arrays = dict(zip(inputs, x, strict=True))
         np.savez(tmp_path / f"x-{index}.npz", **arrays)
         drawn.save(tmp_path / f"drawn-{index}.keras")
     (tmp_path / "load.py").write_text(LOADER)
