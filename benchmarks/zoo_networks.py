@@ -261,6 +261,7 @@ NETWORKS = {
         for make in (hub_bert, hub_vit, hub_resnet, hub_gpt2)
     },
     "MobileNetV2": _application("MobileNetV2", 64),
+    "MobileNetV2@96": _application("MobileNetV2", 96),
     "ResNet50": _application("ResNet50", 64),
     "EfficientNetB0": _application("EfficientNetB0", 64),
     "DenseNet121": _application("DenseNet121", 64),

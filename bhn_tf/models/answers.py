@@ -49,11 +49,13 @@ class Answers:
             masks = [mask for mask in outputs.masks_of(raw) if mask is not None]
             return keras.tree.map_structure(outputs.as_result, raw), masks
 
-        dtypes = (
-            keras.tree.map_structure(lambda _: outputs.dtype, outputs.spec),
-            [tf.bool] * outputs.num_masked,
+        # LiteRT takes the loop over draws if it knows how many axes there will be.
+        raw_specs = keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec([None] * len(leaf.shape), outputs.dtype),
+            outputs.spec,
         )
-        raws, masks = self._posterior.over_draws(of_one, x, values, False, dtypes)
+        specs = raw_specs, [tf.bool] * outputs.num_masked
+        raws, masks = self._posterior.over_draws(of_one, x, values, False, specs)
         masks = outputs.unpacked_masks([mask[0] for mask in masks])
         return _nan_where_unknown(raws, x), outputs.for_likelihood(masks)
 
@@ -109,8 +111,11 @@ def _nan_where_unknown(raws, x):
     ReLU and pooling may make a number of NaN, and a saturated tanh one of infinity: a
     confident answer of what is not known.
     """
+    # As a comparison, which LiteRT has, and `is_finite` it has not.
     known = [
-        tf.reduce_all(tf.math.is_finite(leaf), axis=list(range(1, len(leaf.shape))))
+        tf.reduce_all(
+            tf.abs(leaf) <= leaf.dtype.max, axis=list(range(1, len(leaf.shape)))
+        )
         for leaf in keras.tree.flatten(x)
         if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
     ]

@@ -21,7 +21,7 @@ def over_draws(function: Callable, values, moving, seeds, dtypes):
         values: Draws [S, ...].
         moving: Variables of the network that a call may move.
         seeds: States of seed generators; every draw has noise of its own.
-        dtypes: Dtypes of what `function` returns, in its structure.
+        dtypes: Dtypes of what `function` returns, or `tf.TensorSpec`, in its structure.
 
     Returns:
         What `function` returns, each with a leading axis of S.

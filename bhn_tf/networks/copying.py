@@ -107,7 +107,16 @@ def fresh_layer(layer):
     if isinstance(layer, keras.layers.Lambda):
         # The function is the caller's own, and no code out of a file.
         return type(layer).from_config(layer.get_config(), safe_mode=False)
-    return type(layer).from_config(config_of(layer))
+    try:
+        return type(layer).from_config(config_of(layer))
+    except Exception as error:
+        name, kind = layer.name, type(layer).__name__
+        raise ValueError(
+            f"The layer {name!r} of class {kind} cannot be copied: it is not made again "
+            f"from its own `get_config()` ({str(error).strip().splitlines()[-1]}). Keras "
+            "could not load the network from a file either. Give the class a "
+            "`get_config` of the arguments that its constructor takes."
+        ) from error
 
 
 def config_of(layer) -> dict:

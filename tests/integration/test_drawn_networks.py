@@ -65,10 +65,8 @@ def test_a_draw_has_its_scales_in_kernels(random):
 
 @pytest.fixture(scope="module")
 def names():
-    skipped = {
-        "kept_layers",
-        "nested_and_shared",
-    }  # A class of the tests; not loadable.
+    # A class of the tests, and what Keras does not load.
+    skipped = {"kept_layers", "nested_and_shared"}
     return [name for name in keras_networks.NETWORKS if name not in skipped]
 
 
