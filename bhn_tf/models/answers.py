@@ -49,13 +49,11 @@ class Answers:
             masks = [mask for mask in outputs.masks_of(raw) if mask is not None]
             return keras.tree.map_structure(outputs.as_result, raw), masks
 
-        # LiteRT takes the loop over draws if it knows how many axes there will be.
-        raw_specs = keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec([None] * len(leaf.shape), outputs.dtype),
-            outputs.spec,
+        dtypes = (
+            keras.tree.map_structure(lambda _: outputs.dtype, outputs.spec),
+            [tf.bool] * outputs.num_masked,
         )
-        specs = raw_specs, [tf.bool] * outputs.num_masked
-        raws, masks = self._posterior.over_draws(of_one, x, values, False, specs)
+        raws, masks = self._posterior.over_draws(of_one, x, values, False, dtypes)
         masks = outputs.unpacked_masks([mask[0] for mask in masks])
         return _nan_where_unknown(raws, x), outputs.for_likelihood(masks)
 

@@ -72,7 +72,7 @@ class Posterior:
             x: Inputs, rows first.
             values: Those of `Draws`.
             training: Whether dropout and batch normalisation are to train.
-            dtypes: Dtypes of the results, or their `tf.TensorSpec`, in their structure.
+            dtypes: Dtypes of the results, in their structure.
 
         Returns:
             The results, each with a leading axis of S.

@@ -110,12 +110,12 @@ def fresh_layer(layer):
     try:
         return type(layer).from_config(config_of(layer))
     except Exception as error:
-        name, kind = layer.name, type(layer).__name__
+        kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
         raise ValueError(
-            f"The layer {name!r} of class {kind} cannot be copied: it is not made again "
-            f"from its own `get_config()` ({str(error).strip().splitlines()[-1]}). Keras "
-            "could not load the network from a file either. Give the class a "
-            "`get_config` of the arguments that its constructor takes."
+            f"The layer {layer.name!r} of class {kind} cannot be copied, since it is not "
+            f"made again from its own `get_config()`: {reason}. Keras could not load it "
+            "from a file either. Give the class a `get_config` of the arguments that "
+            "its constructor takes."
         ) from error
 
 
