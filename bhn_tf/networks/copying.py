@@ -112,10 +112,10 @@ def fresh_layer(layer):
     except Exception as error:
         kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
         raise ValueError(
-            f"The layer {layer.name!r} of class {kind} cannot be copied, since it is not "
-            f"made again from its own `get_config()`: {reason}. Keras could not load it "
-            "from a file either. Give the class a `get_config` of the arguments that "
-            "its constructor takes."
+            f"The layer {layer.name!r} of class {kind} cannot be copied, since it is "
+            f"not made again from its own `get_config()`: {reason}. Keras could not "
+            "load it from a file either. Give the class a `get_config` of the arguments "
+            "that its constructor takes."
         ) from error
 
 
