@@ -114,8 +114,8 @@ def fresh_layer(layer):
         raise ValueError(
             f"The layer {layer.name!r} of class {kind} cannot be copied, since it is "
             f"not made again from its own `get_config()`: {reason}. Keras could not "
-            "load it from a file either. Give the class a `get_config` of the arguments "
-            "that its constructor takes."
+            "load it from a file either. Give the class a `get_config` of what its "
+            "constructor takes."
         ) from error
 
 
