@@ -85,11 +85,13 @@ _INPUTS = {
 }
 
 
-@st.composite
-def graphs(draw):
+def graph(draw):
     """A network with random weights: a chain of up to three pieces, and a classifier.
 
     A piece may be a model of its own, which is used twice.
+
+    Args:
+        draw: That of `st.data()`: layers draw seeds, which a strategy may not.
     """
     kind = draw(st.sampled_from(sorted(_INPUTS)))
     shape, piece = _INPUTS[kind]

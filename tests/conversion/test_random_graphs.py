@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import bhn_tf
 from tests.conversion import keras_networks
-from tests.conversion.random_graphs import graphs
+from tests.conversion.random_graphs import graph
 
 MODES = st.sampled_from(
     ["scale", "scale_and_bias", "rank_one", "kernel", "kernel_and_bias"]
@@ -51,14 +51,14 @@ def properties(max_examples):
     )
 
 
-@properties(max_examples=12)
-@given(graphs(), MODES)
-def test_some_graphs(network, random):
-    check(network, random)
+@properties(max_examples=8)
+@given(st.data(), MODES)
+def test_some_graphs(data, random):
+    check(graph(data.draw), random)
 
 
 @pytest.mark.slow
 @properties(max_examples=200)
-@given(graphs(), MODES)
-def test_many_graphs(network, random):
-    check(network, random)
+@given(st.data(), MODES)
+def test_many_graphs(data, random):
+    check(graph(data.draw), random)
