@@ -27,6 +27,7 @@ TRAINERS = [
 SERVING = ["tensorflow-serving-api>=2.18"]
 SCORE = ["pyarrow>=14"]
 DEMO = ["flask>=3"]
+TUNER = ["keras-tuner>=1.4.7"]
 BEAM = ["apache-beam>=2.70", "google-crc32c>=1.5", *SCORE]
 
 setup(
@@ -47,7 +48,7 @@ setup(
         "tensorflow-probability>=0.25,<0.26",
         "numpy>=1.26",
         "scipy>=1.11",
-        "scikit-learn>=1.4",
+        "scikit-learn>=1.6",
         "absl-py>=2.0",
     ],
     extras_require={
@@ -58,11 +59,13 @@ setup(
         "score": SCORE,
         "beam": BEAM,
         "demo": DEMO,
+        "tuner": TUNER,
         "test": [
             *TRAINERS,
             *SERVING,
             *BEAM,
             *DEMO,
+            *TUNER,
             "ai-edge-litert>=1.2",
             "hypothesis>=6.100",
             "mypy>=1.15",

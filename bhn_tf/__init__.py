@@ -12,6 +12,7 @@ from bhn_tf import (  # noqa: E402
     conformal,
     correlation,
     data,
+    diagnosis,
     hamiltonian,
     hypernets,
     layers,
@@ -22,6 +23,7 @@ from bhn_tf import (  # noqa: E402
     uncertainty,
 )
 from bhn_tf.conversion import from_keras  # noqa: E402
+from bhn_tf.diagnosis import diagnose  # noqa: E402
 from bhn_tf.models import BayesianHypernet  # noqa: E402
 from bhn_tf.version import __version__  # noqa: E402
 
@@ -35,6 +37,8 @@ __all__ = [
     "conformal",
     "correlation",
     "data",
+    "diagnose",
+    "diagnosis",
     "from_keras",
     "hamiltonian",
     "hypernets",

@@ -2,7 +2,9 @@
 
 import keras
 import numpy as np
+from absl import logging
 
+from bhn_tf.arguments import check_count
 from bhn_tf.divergence import Diverged, DivergenceGuard
 
 __all__ = ["Diverged", "DivergenceGuard", "KLAnnealing"]
@@ -29,32 +31,60 @@ class KLAnnealing(keras.callbacks.Callback):
       `initial_stddev=1.0` for the default one, and should end by half of the training
       where the learning rate decays.
 
+    With `patience` it also ends the training where the bound no longer gains: only once
+    the weight has reached its end, as losses under different weights do not compare.
+    `keras.callbacks.EarlyStopping` on `loss` would stop on the way. The bound is
+    `val_loss` where there are validation data, else `loss`: both are a mean over draws,
+    so that a few epochs without a gain may be chance. A `fit` that is resumed counts
+    anew.
+
     Args:
         start: Weight in the first epoch, at least 0.
         end: Weight from epoch `epochs` on; 1 is the evidence lower bound.
         epochs: Number of epochs over which the weight moves.
+        patience: Epochs without a gain, at the end's weight, after which training
+            stops; `None` never stops it.
+        min_delta: What the loss has to fall by to count as a gain, in nats an example.
+
+    Attributes:
+        stopped_epoch: The epoch, from 0, in which the last `fit` was stopped; `None`
+            where it was not.
 
     Raises:
         ValueError: If a value makes no sense, or the model has no KL to weigh.
 
     Example:
     ```python
-    model.fit(x, y, epochs=50, callbacks=[KLAnnealing(start=0.0, epochs=25)])
+    annealing = KLAnnealing(start=0.0, epochs=5, patience=3)
+    model.fit(x, y, epochs=50, callbacks=[annealing])
     ```
     """
 
-    def __init__(self, start: float, end: float = 1.0, epochs: int = 10):
+    def __init__(
+        self,
+        start: float,
+        end: float = 1.0,
+        epochs: int = 10,
+        patience: int | None = None,
+        min_delta: float = 0.0,
+    ):
         super().__init__()
-        for name, value in (("start", start), ("end", end)):
+        values = {"start": start, "end": end, "min_delta": min_delta}
+        for name, value in values.items():
             if not (np.isfinite(value) and value >= 0):
                 raise ValueError(
                     f"Expected `{name}` to be a number of at least 0, got {value!r}."
                 )
         if epochs < 1:
             raise ValueError(f"Expected `epochs` to be at least 1, got {epochs!r}.")
+        if patience is not None:
+            check_count("patience", patience, minimum=1)
         self.start = start
         self.end = end
         self.epochs = epochs
+        self.patience = patience
+        self.min_delta = min_delta
+        self.stopped_epoch: int | None = None
 
     def weight(self, epoch: int) -> float:
         """The weight in epoch `epoch`, counted from 0."""
@@ -69,12 +99,45 @@ class KLAnnealing(keras.callbacks.Callback):
                 "`KLAnnealing` needs a model that is trained on the bound, such as "
                 f"`BayesianHypernet`; {type(self.model).__name__} has no KL."
             )
+        self.stopped_epoch = None
+        self._watched, self._least, self._num_without_gain = "loss", np.inf, 0
 
     def on_epoch_begin(self, epoch, logs=None):
         self.model.kl_weight = self.weight(epoch)
 
+    def on_epoch_end(self, epoch, logs=None):
+        if self.patience is None or epoch < self.epochs:
+            return
+        logs = logs or {}
+        if "val_loss" in logs and self._watched == "loss":
+            # Of other rows: it begins anew. Validation may come every few epochs only
+            # (`validation_freq`), and those without say nothing then.
+            self._watched, self._least, self._num_without_gain = "val_loss", np.inf, 0
+        if self._watched not in logs:
+            return
+        loss = logs[self._watched]
+        if loss < self._least - self.min_delta:
+            self._least, self._num_without_gain = loss, 0
+            return
+        self._num_without_gain += 1
+        if self._num_without_gain >= self.patience:
+            self.stopped_epoch = epoch
+            self.model.stop_training = True
+            logging.info(
+                "KLAnnealing stops the training after epoch %s: the bound has not "
+                "gained for %s epochs.",
+                epoch + 1,
+                self.patience,
+            )
+
     def get_config(self):
-        return {"start": self.start, "end": self.end, "epochs": self.epochs}
+        return {
+            "start": self.start,
+            "end": self.end,
+            "epochs": self.epochs,
+            "patience": self.patience,
+            "min_delta": self.min_delta,
+        }
 
     @classmethod
     def from_config(cls, config):

@@ -2,18 +2,19 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 
-def gaussian(event_size: int, loc, stddev: float) -> tfd.Distribution:
+def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
     """Returns N(loc, stddev² I), the paper's prior where `loc` is 0 and `stddev` 1.
 
     Args:
         event_size: D.
         loc: A number, D numbers, or `None` for zero.
-        stddev: Standard deviation of every value.
+        stddev: Standard deviation of every value, a number or a tensor.
 
     Raises:
         ValueError: If `loc` is neither one number nor D numbers.
@@ -99,6 +100,55 @@ class Trained:
             stddevs.append(self.relative_stddev * magnitudes.ravel())
         locations = [np.ravel(each) for each in values]
         return np.stack([np.concatenate(locations), np.concatenate(stddevs)])
+
+
+#: What `prior_stddev` may be beside a number: whether each layer has one of its own.
+LEARNED = {"learned": False, "learned_per_layer": True}
+
+
+class LearnedStddev(keras.layers.Layer):
+    """Standard deviations of a Gaussian prior that are trained on the bound.
+
+    Empirical Bayes: for a fixed q the bound is greatest where the square of each is
+    the mean of `E_q[(g - loc)²]` over the values that share it. It starts at 1.
+
+    Args:
+        per_layer: Whether the values of each layer have one of their own.
+
+    Reference: Blundell et al., "Weight Uncertainty in Neural Networks" (2015), section
+    3.3, who found that single weights must not have priors of their own; MacKay, "A
+    Practical Bayesian Framework for Backpropagation Networks" (1992), had one a layer.
+
+    Example:
+    ```python
+    learned = LearnedStddev(per_layer=True)
+    learned.build_for([2, 3])
+    learned.stddev  # [5], all 1
+    ```
+    """
+
+    def __init__(self, per_layer: bool, **kwargs):
+        super().__init__(**{"name": "prior_stddev", **kwargs, "dtype": "float32"})
+        self.per_layer = per_layer
+
+    def build_for(self, layer_sizes: list[int]) -> None:
+        """Makes the weights.
+
+        Args:
+            layer_sizes: How many of the D values each layer takes, in the order of g.
+        """
+        sizes = [size for size in layer_sizes if size]
+        self._sizes = sizes if self.per_layer else [sum(sizes)]
+        self.log_stddev = self.add_weight(
+            name="log_stddev", shape=(len(self._sizes),), initializer="zeros"
+        )
+        self.built = True
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        """That of every value, [D]."""
+        each = tf.exp(tf.convert_to_tensor(self.log_stddev))
+        return tf.repeat(each, self._sizes)
 
 
 def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribution:

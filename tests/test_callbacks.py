@@ -32,6 +32,8 @@ def test_the_way_from_start_to_end(arguments, expected):
         ({"start": float("inf")}, "start"),
         ({"start": 0.0, "end": -0.5}, "end"),
         ({"start": 0.0, "epochs": 0}, "epochs"),
+        ({"start": 0.0, "patience": 0}, "patience"),
+        ({"start": 0.0, "min_delta": -1.0}, "min_delta"),
     ],
     ids=str,
 )
@@ -87,6 +89,61 @@ def test_continues_where_training_continues(model):
     np.testing.assert_allclose(history["kl_weight"], [0.5, 0.75])
 
 
+class Losses(keras.callbacks.Callback):
+    """Puts given numbers in place of the losses of the epochs."""
+
+    def __init__(self, name, losses):
+        super().__init__()
+        self.name, self.losses = name, losses
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.losses[epoch] is None:
+            logs.pop(self.name, None)
+        else:
+            logs[self.name] = self.losses[epoch]
+
+
+@pytest.mark.parametrize(
+    ["losses", "options", "stopped"],
+    [
+        # What rises while the weight moves does not count, and a new least does.
+        ([1, 2, 3, 4, 3, 3.5, 2.5, 2, 2, 2, 2], {"epochs": 3}, 9),
+        ([1, 2, 3, 4, 3, 2, 1, 0, -1, -2, -3], {"epochs": 3}, None),
+        ([4, 3.9, 3.8, 3.7, 3, 2, 1, 0, 0, 0, 0], {"epochs": 1, "min_delta": 0.5}, 3),
+        ([1, np.nan, np.nan, np.nan, 1, 1, 1, 1, 1, 1, 1], {"epochs": 1}, 2),
+        ([1] * 11, {"epochs": 3, "patience": None}, None),
+    ],
+    ids=["gains", "always", "little", "nan", "never"],
+)
+@pytest.mark.parametrize("name", ["loss", "val_loss"])
+def test_training_stops_where_the_bound_no_longer_gains(
+    model, name, losses, options, stopped
+):
+    x, y = networks.data(4)
+    callback = KLAnnealing(**{"start": 0.0, "patience": 2, **options})
+    history = model.fit(
+        x,
+        y,
+        epochs=len(losses),
+        # A loss of validation has the last word.
+        validation_data=(x, y) if name == "val_loss" else None,
+        callbacks=[Losses(name, losses), callback],
+        verbose=0,
+    )
+    assert callback.stopped_epoch == stopped
+    assert history.epoch[-1] == (len(losses) - 1 if stopped is None else stopped)
+    assert model.kl_weight == 7.0
+
+
+def test_epochs_without_validation_do_not_count(model):
+    x, y = networks.data(4)
+    callback = KLAnnealing(start=1.0, epochs=1, patience=2)
+    # Far above the training's own loss, which comes before the first of them.
+    losses = Losses("val_loss", [None, None, 99, 98, None, 99, None, None, 98.5, 97])
+    model.fit(x, y, epochs=10, callbacks=[losses, callback], verbose=0)
+    assert callback.stopped_epoch == 8
+
+
 def test_a_model_without_a_bound_is_told(model):
     stock = networks.plain()
     stock.compile("sgd", "mse", run_eagerly=True)
@@ -96,8 +153,9 @@ def test_a_model_without_a_bound_is_told(model):
 
 
 def test_serialisation():
-    callback = KLAnnealing(start=5.0, end=0.5, epochs=7)
+    given = {"start": 5.0, "end": 0.5, "epochs": 7, "patience": 3, "min_delta": 0.1}
+    callback = KLAnnealing(**given)
     config = keras.saving.serialize_keras_object(callback)
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is KLAnnealing
-    assert again.get_config() == {"start": 5.0, "end": 0.5, "epochs": 7}
+    assert again.get_config() == given

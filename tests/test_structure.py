@@ -27,8 +27,8 @@ ORDER = [
     {"models"},
     {"conversion"},
     {"baselines", "callbacks", "attacks", "active", "hamiltonian", "correlation"}
-    | {"conformal", "divergence", "plots", "data"},
-    {"scoring", "beam"},
+    | {"conformal", "divergence", "plots", "data", "sklearn"},
+    {"scoring", "beam", "diagnosis"},
     {"demo"},
 ]
 RANKS = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -15,6 +15,7 @@ import dataclasses
 
 import numpy as np
 
+import bhn_tf
 from bhn_tf import metrics, plots
 from bhn_tf.tables import text_table
 from trainers import experiment
@@ -96,14 +97,15 @@ def run(config: Config) -> dict:
 
 
 def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
-    trials = [
-        _trial(trial, folder, sets, label=f"-trial{index}" if index else "")
-        for index, trial in enumerate(_trials(config))
-    ]
+    trials, diagnoses = [], {}
+    for index, trial in enumerate(_trials(config)):
+        label = f"-trial{index}" if index else ""
+        trials.append(_trial(trial, folder, sets, label, diagnoses))
+    results = {"methods": trials[0], "diagnosis": diagnoses}
     if len(trials) == 1:
-        return {"methods": trials[0]}
+        return results
     means = {name: _mean_of([trial[name] for trial in trials]) for name in trials[0]}
-    return {"methods": means, "trials": trials}
+    return {**results, "methods": means, "trials": trials}
 
 
 def _trials(config: Config) -> list[Config]:
@@ -112,8 +114,13 @@ def _trials(config: Config) -> list[Config]:
     return [dataclasses.replace(config, seed=seed) for seed in seeds]
 
 
-def _trial(config: Config, folder: RunFolder, sets: dict, label: str) -> dict:
-    """Trains every method on the same rows; pictures and models are the first's."""
+def _trial(
+    config: Config, folder: RunFolder, sets: dict, label: str, diagnoses: dict
+) -> dict:
+    """Trains every method on the same rows; pictures and models are the first's.
+
+    So is the diagnosis of the hypernetwork.
+    """
     is_first = not label
     rows = training_rows(config, *sets["train"])
     inputs = {"test": sets["test"][0], **sets["anomalies"]}
@@ -137,6 +144,9 @@ def _trial(config: Config, folder: RunFolder, sets: dict, label: str) -> dict:
             # In nats; the bound's loss is that of an example.
             measured[method]["kl"] = last_epoch["kl"]
             measured[method]["loss"] = last_epoch["loss"]
+            if is_first and method == "bhn":
+                found = bhn_tf.diagnose(model, inputs["test"], labels)
+                diagnoses[method] = found.to_dict()
         if method == config.methods[0] and is_first:
             quality = {name: measured[method][name] for name in _QUALITY}
             folder.save_model("model.keras", model)
@@ -229,7 +239,22 @@ def _table(results: dict) -> str:
         numbers = [f"{found[name]:.4f}" for name in ("accuracy", "nll", "ece")]
         numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
         rows.append([METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
-    return text_table(rows, numbers=range(1, len(rows[0])))
+    table = text_table(rows, numbers=range(1, len(rows[0])))
+    return "\n".join([table, *_lines_of_findings(results.get("diagnosis", {}))])
+
+
+def _lines_of_findings(diagnoses: dict) -> list[str]:
+    """What `bhn_tf.diagnose` says of the posteriors: a line a finding, and its mend."""
+    lines = []
+    for method, found in diagnoses.items():
+        lines += ["", f"Diagnosis of {METHOD_NAMES[method]} (docs/diagnosis.md):"]
+        for finding in found["findings"]:
+            where = f" in {finding['layer']}" if finding["layer"] else ""
+            lines.append(f"  {finding['name']}{where}: {finding['message']}")
+            lines.append(f"    {finding['mend']}")
+        if not found["findings"]:
+            lines.append("  no findings")
+    return lines
 
 
 def _where_to_look(folder: RunFolder) -> str:

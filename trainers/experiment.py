@@ -10,6 +10,9 @@ from trainers.run_folder import RunFolder
 class Experiment(Protocol):
     """The part of an experiment that is its own.
 
+    One that can be asked for more also has `is_complete(results)`: whether what a
+    finished run of the folder has found is all that is asked for now.
+
     Attributes:
         name: Of the trainer, as in `python -m trainers.<name>`.
         config: What the flags say.
@@ -58,7 +61,8 @@ def run(experiment: Experiment) -> dict:
     config = experiment.config
     folder = RunFolder(config, experiment.name)
     results = None if config.overwrite else folder.read_results()
-    if results is None:
+    is_complete = getattr(experiment, "is_complete", lambda results: True)
+    if results is None or not is_complete(results):
         data = experiment.load()
         with folder:
             found = experiment.compute(folder, data)

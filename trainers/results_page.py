@@ -58,7 +58,7 @@ def _markdown(table: Table, results_dir: Path) -> str:
         measure
         for measure in table.measures
         if any(_value(measure, entry) is not None for entry in entries)
-    ]
+    ] or [table.measures[0]]
     has_paper = any(row.paper for row in table.rows)
     paper = ["paper"] if has_paper else []
     head = ["method", *paper, *(measure.label for measure in shown), "seeds"]

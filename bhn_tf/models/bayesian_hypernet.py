@@ -39,7 +39,9 @@ class BayesianHypernet(PredictiveModel):
             `bhn_tf.hypernets`; its weights are made for this network's D.
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
-        prior_stddev: Standard deviation of the Gaussian prior p(g).
+        prior_stddev: Standard deviation of the Gaussian prior p(g). "learned" trains
+            it on the bound (empirical Bayes), from 1 on; "learned_per_layer" has one
+            for the values of each layer. `summary` and `model.prior` show it.
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero. "trained",
             for fine-tuning, is what the primary has when the model is built, and
             `prior_stddev` is then relative to that: `bhn_tf.priors.Trained`.
@@ -74,7 +76,7 @@ class BayesianHypernet(PredictiveModel):
         primary,
         hypernet="realnvp",
         likelihood="categorical",
-        prior_stddev: float = 1.0,
+        prior_stddev: float | str = 1.0,
         prior_loc=None,
         prior=None,
         num_examples: int | None = None,
@@ -90,6 +92,8 @@ class BayesianHypernet(PredictiveModel):
             self.objective = Bound(prior_stddev, prior_loc, prior, num_examples)
         self.primary = primary
         self.hypernet = hypernets.get(hypernet)
+        # Held here as well, so that Keras trains and saves it.
+        self.learned_prior_stddev = self.objective.prior_settings.learned
         self.noise = NoiseState(seed, name="noise")
         self.posterior = HypernetPosterior(primary, self.hypernet, self.noise)
         self._is_initialized = False
@@ -98,7 +102,10 @@ class BayesianHypernet(PredictiveModel):
 
     def _finish_building(self):
         self.posterior.take_over(keras_adapter.layers_of(self.primary))
-        self.objective.set_values(self.posterior.initial_values)
+        self.objective.set_values(
+            self.posterior.initial_values,
+            [layer.num_random for layer in self.posterior.layers],
+        )
         super()._finish_building()
 
     # -- numbers of the bound -------------------------------------------------------
@@ -147,14 +154,23 @@ class BayesianHypernet(PredictiveModel):
         return self.objective.prior
 
     @property
-    def prior_stddev(self) -> float:
-        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained"."""
-        return self.objective.prior_stddev
+    def prior_stddev(self) -> float | str:
+        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained".
+
+        Set between two calls of `fit`, it holds from then on, and nothing is compiled
+        again: what a search over priors needs. What is learned stands in
+        `model.prior.stddev()`, of all D values.
+        """
+        return self.objective.prior_settings.stddev
+
+    @prior_stddev.setter
+    def prior_stddev(self, value: float):
+        self.objective.prior_settings.stddev = value
 
     @property
     def prior_loc(self):
         """Mean of the prior, a number or D numbers, or "trained"; `None` is zero."""
-        return self.objective.prior_loc
+        return self.objective.prior_settings.loc
 
     def elbo(
         self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
@@ -236,10 +252,12 @@ class BayesianHypernet(PredictiveModel):
     def _learn_from_feed(self, feed, validation_split):
         super()._learn_from_feed(feed, validation_split)
         objective = self.objective
+        objective.counted_examples = None
         if not objective.num_examples_is_given:
             objective.num_examples = feed.count(validation_split)
+            objective.counted_examples = objective.num_examples
         elif feed.num_rows is not None:
-            counted = feed.count(validation_split)
+            counted = objective.counted_examples = feed.count(validation_split)
             if counted != self.num_examples:
                 warnings.warn(
                     f"`num_examples` is {self.num_examples}, but `fit` trains on "
@@ -377,8 +395,19 @@ class BayesianHypernet(PredictiveModel):
             f"({type(self.hypernet).__name__}) holds {share:,} of "
             f"{self.count_params():,} weights."
         )
-        for layer in self.posterior.layers:
-            write(f"   {layer.path}: random={layer.random!r}, {layer.num_random}")
+        of_layers = self.posterior.by_layer(self._learned_stddevs())
+        for layer, learned in zip(self.posterior.layers, of_layers, strict=True):
+            line = f"   {layer.path}: random={layer.random!r}, {layer.num_random}"
+            if learned.size:
+                line += f", prior_stddev={learned[0]:.3g} (learned)"
+            write(line)
+
+    def _learned_stddevs(self) -> np.ndarray:
+        """Those of the prior of all D values; empty where none is learned."""
+        learned = self.learned_prior_stddev
+        if learned is None or not self.num_random:
+            return np.zeros(0)
+        return learned.stddev.numpy()
 
     # -- saving ---------------------------------------------------------------------
 
@@ -391,7 +420,7 @@ class BayesianHypernet(PredictiveModel):
             "hypernet": serialize(self.hypernet),
             "prior_stddev": self.prior_stddev,
             "prior_loc": self.prior_loc,
-            "prior": priors.serialize(objective.given_prior),
+            "prior": priors.serialize(objective.prior_settings.given),
             "num_examples": (
                 self.num_examples if objective.num_examples_is_given else None
             ),
@@ -419,8 +448,10 @@ class BayesianHypernet(PredictiveModel):
         super().save_own_variables(store)
         store["num_examples"] = np.int64(self.num_examples or 0)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)
-        if self.objective.around_trained is not None:
-            store["prior_around_trained"] = self.objective.around_trained
+        prior = self.objective.prior_settings
+        if prior.around_trained is not None:
+            store["prior_around_trained"] = prior.around_trained
+        store["counted_examples"] = np.int64(self.objective.counted_examples or 0)
 
     def load_own_variables(self, store):
         names = set(store.keys())
@@ -431,8 +462,12 @@ class BayesianHypernet(PredictiveModel):
             self.objective.num_examples = num_examples
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        if self.objective.around_trained is not None:
-            self.objective.around_trained = np.asarray(store["prior_around_trained"])
+        prior = self.objective.prior_settings
+        if prior.around_trained is not None:
+            prior.around_trained = np.asarray(store["prior_around_trained"])
+        if "counted_examples" in names:
+            counted = int(np.asarray(store["counted_examples"]))
+            self.objective.counted_examples = counted or None
 
 
 def _refuse_another_order(primary):

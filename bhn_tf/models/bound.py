@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from bhn_tf import priors
 from bhn_tf.arguments import check_count
 from bhn_tf.models import replicas
+from bhn_tf.models.prior_settings import PriorSettings
 from bhn_tf.models.trackers import Terms, Trackers
 
 
@@ -119,44 +119,20 @@ class Bound(MaximumLikelihood):
     """The evidence lower bound: N, the prior, the KL and its weight.
 
     Args:
-        prior_stddev: Standard deviation of the Gaussian prior p(g).
-        prior_loc: Mean of the prior, a number or D numbers; `None` is zero; "trained"
-            stands for `priors.Trained(prior_stddev)`.
-        prior: Another prior, a TFP distribution over one number or over D, or
-            `priors.Trained`.
+        prior_stddev, prior_loc, prior: See `PriorSettings`.
         num_examples: N. `None`: each `fit` learns it from its data.
     """
 
     def __init__(self, prior_stddev, prior_loc, prior, num_examples):
         super().__init__()
-        if not (prior_stddev > 0 and np.isfinite(prior_stddev)):
-            raise ValueError(
-                "Expected `prior_stddev` to be a positive number, "
-                f"got {prior_stddev!r}."
-            )
-        if not np.isfinite(np.float32(1.0) / np.float32(prior_stddev) ** 2):
-            raise ValueError(
-                f"`prior_stddev={prior_stddev!r}` is so small that its square vanishes "
-                "in float32: the KL would be infinite. Give a larger one, or leave "
-                "layers deterministic with `random='none'`."
-            )
-        self.prior_stddev = float(prior_stddev)
-        self.prior_loc = priors.checked_loc(prior_loc)
-        # As a file would give it back: what cannot be saved is refused before anything
-        # is trained on it.
-        self.given_prior = priors.deserialize(
-            priors.serialize(priors.deserialize(prior))
-        )
-        if prior is None and self.prior_loc == "trained":
-            self._prior = priors.Trained(self.prior_stddev)
-        else:
-            self._prior = self.given_prior
-        self._around_trained = None
+        self.prior_settings = PriorSettings(prior_stddev, prior_loc, prior)
         self._event_size = None
         self._num_examples = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._kl_weight = tf.Variable(1.0, trainable=False, dtype=tf.float32)
         self._kept_kl_weight = None
         self.num_examples_is_given = num_examples is not None
+        #: How many examples the last `fit` has counted; `None` where it could not.
+        self.counted_examples: int | None = None
         if num_examples is not None:
             self.num_examples = num_examples
 
@@ -184,41 +160,20 @@ class Bound(MaximumLikelihood):
     @property
     def prior(self) -> tfp.distributions.Distribution:
         """p(g) as a TFP distribution with event shape [D]."""
-        if self._around_trained is not None:
-            loc, stddev = tf.unstack(self._around_trained)
-            return tfp.distributions.Independent(
-                tfp.distributions.Normal(loc, stddev), 1
-            )
-        if self._prior is not None:
-            return priors.over_values(self._prior, self._event_size)
-        return priors.gaussian(self._event_size, self.prior_loc, self.prior_stddev)
+        return self.prior_settings.distribution
 
-    def set_values(self, values: list[np.ndarray]) -> None:
-        """Tells what is generated, and settles a prior around it.
+    def set_values(self, values: list[np.ndarray], layer_sizes: list[int]) -> None:
+        """Tells what is generated, and settles the prior of it.
 
         Args:
             values: What the variables hold when they become random, in the order of g.
+            layer_sizes: How many of them each layer takes.
 
         Raises:
             ValueError: If the prior is not over D values.
         """
         self._event_size = sum(each.size for each in values)
-        if self._event_size and isinstance(self._prior, priors.Trained):
-            self._around_trained = tf.Variable(
-                self._prior.around(values), trainable=False, dtype=tf.float32
-            )
-        if self._event_size:
-            _ = self.prior
-
-    @property
-    def around_trained(self) -> np.ndarray | None:
-        """Location and standard deviation of a `priors.Trained`, [2, D]."""
-        around = self._around_trained
-        return None if around is None else around.numpy()
-
-    @around_trained.setter
-    def around_trained(self, value):
-        self._around_trained.assign(value)
+        self.prior_settings.settle(values, layer_sizes)
 
     def estimate(self, log_probs: np.ndarray, draws) -> Elbo:
         """Returns the bound of data, from log p of each row under each draw.

@@ -249,6 +249,12 @@ class HypernetPosterior(Posterior):
                 return slice(self._offsets[index], self._offsets[index + 1])
         return None
 
+    def by_layer(self, values: np.ndarray) -> list[np.ndarray]:
+        """Cuts [..., D] into the values of each layer, in the order of g."""
+        stops = np.cumsum([layer.num_random for layer in self.layers], dtype=int)
+        parts = np.split(values, stops[:-1].tolist(), axis=-1)
+        return parts[: len(self.layers)]
+
     def _is_drawn(self, layer):
         return any(layer is drawn and drawn.num_random for drawn in self.layers)
 

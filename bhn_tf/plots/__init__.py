@@ -9,6 +9,7 @@ made in threads, on servers and in notebooks (where `%matplotlib inline` shows t
 from bhn_tf.plots.acquisition import acquisition_curves
 from bhn_tf.plots.attack import attack_panels
 from bhn_tf.plots.correlation import p_value_histogram, scatter_matrix
+from bhn_tf.plots.posterior_health import diagnosis
 from bhn_tf.plots.regression import regression_bands
 from bhn_tf.plots.regression_panels import regression_panels, std_curves
 from bhn_tf.plots.reliability import reliability_diagram
@@ -21,6 +22,7 @@ from bhn_tf.plots.two_weights import two_weights
 __all__ = [
     "acquisition_curves",
     "attack_panels",
+    "diagnosis",
     "p_value_histogram",
     "regression_bands",
     "regression_panels",

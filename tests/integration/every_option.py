@@ -166,6 +166,14 @@ CASES = {
         hypernet=Chunked("iaf", chunk_size=4, **SMALL),
         prior=bhn_tf.priors.Trained(0.3),
     ),
+    "prior_stddev learned, realnvp": lambda: case(
+        hypernet=RealNVP(**SMALL), prior_stddev="learned", prior_loc=0.5
+    ),
+    "prior_stddev learned_per_layer, per_example_noise": lambda: case(
+        lambda: network(random="scale_and_bias"),
+        compiled={"per_example_noise": True, "kl_weight": 0.5},
+        prior_stddev="learned_per_layer",
+    ),
     "gaussian mean, prior_loc of each, seed": lambda: case(
         labels=lambda x: x[:, :3],
         likelihood=Gaussian(reduction="mean"),

@@ -34,6 +34,9 @@ def test_results_hold_every_method_and_measure(finished):
             assert 0 <= option["coverage"] <= 1
             assert option["coverage"] == 0 or option["risk"] <= float(rate)
     assert results["config"]["units"] == [16]
+    # Whatever a few steps of training have left to find.
+    assert set(results["diagnosis"]) == {"bhn"}
+    assert results["diagnosis"]["bhn"]["measurements"]["kl"]["value"] > 0
 
 
 def test_the_center_is_measured_beside_the_mean(finished):

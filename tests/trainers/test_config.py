@@ -16,6 +16,7 @@ from trainers import (
     multimodal,
     serving_example,
     toy_regression,
+    uci,
 )
 from trainers.config import UsageProblem
 
@@ -78,6 +79,7 @@ def test_flags_that_a_trainer_would_not_use_are_not_offered():
         active_learning: {"strategy"},
         multimodal: {"dataset", "data_dir", "batch_size"},
         toy_regression: {"dataset", "data_dir"},
+        uci: {"dataset", "epochs", "batch_size", "hypernet", "strategy"},
         serving_example: {"dataset", "data_dir", "strategy", "resume", "overwrite"},
     }
     for trainer, names in unused.items():

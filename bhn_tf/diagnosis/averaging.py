@@ -1,0 +1,110 @@
+"""How much averaging over draws gains over the model's own centre, row by row."""
+
+import numpy as np
+from scipy import special
+
+from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
+from bhn_tf.diagnosis.measured_rows import MeasuredRows
+
+_NUM_BINS = 15
+_NUM_RESAMPLES = 500
+# In nats: a loss that nobody would notice is no finding, however certain.
+_NOTICEABLE_NLL = 0.01
+
+
+def predictive_log_probs(rows: MeasuredRows) -> np.ndarray:
+    """Log of the mean probability over draws, [n]."""
+    log_probs = rows.log_probs
+    return special.logsumexp(log_probs, axis=1) - np.log(log_probs.shape[1])
+
+
+def gains(rows: MeasuredRows, classifies: bool, seed: int) -> dict[str, Estimate]:
+    """Returns what averaging gains over the reference; above 0 it is better.
+
+    The same rows are answered both ways, so that intervals are of differences of each
+    row: normal ones of "nll" (nats), "accuracy" and "absolute_error" (units of y), and
+    of "ece", which is no mean over rows, the 2.5 % and 97.5 % quantiles over rows drawn
+    with replacement.
+
+    Args:
+        rows: What was measured.
+        classifies: Whether it is classes.
+        seed: Seed of the resampling.
+    """
+    reference = rows.reference_log_probs.mean(axis=1)
+    found = {"nll": mean_of(predictive_log_probs(rows) - reference)}
+    if rows.means is None or rows.reference_means is None or rows.targets is None:
+        return found
+    mean = rows.means.mean(axis=1, keepdims=True)
+    if not classifies:
+        targets = rows.targets[:, None]
+        error, of_reference = (
+            np.abs(each - targets).mean(axis=(1, 2))
+            for each in (mean, rows.reference_means)
+        )
+        return {**found, "absolute_error": mean_of(of_reference - error)}
+    right, of_reference = (
+        (each.argmax(axis=-1) == rows.targets[:, None]).mean(axis=1)
+        for each in (mean, rows.reference_means)
+    )
+    return {
+        **found,
+        "accuracy": mean_of(right - of_reference),
+        "ece": _gain_of_ece(mean, rows.reference_means, rows.targets, seed),
+    }
+
+
+def ece_of_weights(probabilities, labels, weights) -> np.ndarray:
+    """The expected calibration error of rows that count several times, or not.
+
+    Args:
+        probabilities: [n, C].
+        labels: Class numbers, [n].
+        weights: How often each row counts, [resamples, n].
+
+    Returns:
+        [resamples], as `metrics.ExpectedCalibrationError` has it.
+    """
+    confidence = probabilities.max(axis=-1)
+    right = probabilities.argmax(axis=-1) == labels
+    edges = np.arange(1, _NUM_BINS) / _NUM_BINS
+    bins = np.searchsorted(edges.astype(confidence.dtype), confidence, side="left")
+    gaps = np.zeros([len(labels), _NUM_BINS])
+    gaps[np.arange(len(labels)), bins] = right - confidence
+    return np.abs(weights @ gaps).sum(axis=1) / weights.sum(axis=1)
+
+
+def _gain_of_ece(mean, references, labels, seed) -> Estimate:
+    n = len(labels)
+    random = np.random.default_rng(seed)
+    resamples = random.multinomial(n, np.full(n, 1 / n), size=_NUM_RESAMPLES)
+    weights = np.concatenate([np.ones([1, n]), resamples])
+    of_references = [
+        ece_of_weights(references[:, index], labels, weights)
+        for index in range(references.shape[1])
+    ]
+    differences = np.mean(of_references, axis=0)
+    differences -= ece_of_weights(mean[:, 0], labels, weights)
+    low, high = np.quantile(differences[1:], [0.025, 0.975])
+    return Estimate(float(differences[0]), float(low), float(high))
+
+
+def findings(gained: dict[str, Estimate]) -> list[Finding]:
+    """Returns a finding where averaging makes the likelihood of labels less."""
+    nll = gained["nll"]
+    if nll.high > -_NOTICEABLE_NLL:
+        return []
+    return [
+        Finding(
+            "averaging_hurts",
+            None,
+            "warning",
+            nll.value,
+            f"The average over draws has an NLL that is {-nll.value:.3g} nats higher "
+            f"than that of the model's own centre (95 % interval {-nll.high:.3g} to "
+            f"{-nll.low:.3g}): the draws are noisier than the data ask for.",
+            "Train longer, or from a smaller `initial_stddev` of the hypernet; look at "
+            "N and at the widths of the layers. Until then predict with "
+            "`num_samples=0`.",
+        )
+    ]

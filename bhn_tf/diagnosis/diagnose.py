@@ -1,0 +1,212 @@
+"""One call that looks at a posterior from all sides."""
+
+from bhn_tf.arguments import check_count
+from bhn_tf.data_feeds import feed_of
+from bhn_tf.diagnosis import averaging, monte_carlo, reliability, widths
+from bhn_tf.diagnosis import layer_posteriors as of_layers
+from bhn_tf.diagnosis.findings import Finding, mean_of
+from bhn_tf.diagnosis.measured_rows import (
+    chosen_rows,
+    is_classifier,
+    is_regression,
+    measure,
+)
+from bhn_tf.diagnosis.result import Diagnosis
+from bhn_tf.models.bound import Bound
+from bhn_tf.models.draws import MemberPosterior, Posterior
+from bhn_tf.models.predictive_model import PredictiveModel
+
+# N may be off by what one epoch leaves out.
+_TOLERATED_N = 0.02
+# Of the widths; two draws each, and every value of a layer is one more look.
+_NUM_PAIRS = 16
+_MOST_ROWS_OF_WIDTHS = 500
+
+
+def diagnose(
+    model,
+    x,
+    y,
+    num_samples: int = 32,
+    seed: int = 0,
+    level: float = 0.9,
+    num_train: int | None = None,
+    max_rows: int | None = 2000,
+) -> Diagnosis:
+    """Answers whether a posterior is any good, and what to do where it is not.
+
+    Layer by layer: whether it has collapsed to the prior, or is far surer than the data
+    allow. Of the whole: what averaging gains over the model's own centre, the Monte
+    Carlo error at this S and the S that would do, whether N and the weight of the KL
+    are those of the training, calibration or coverage, and whether a flow adds
+    anything to a mean field. `docs/diagnosis.md` says how each is decided.
+
+    Args:
+        model: A trained `BayesianHypernet`, `MCDropout` or `DeepEnsemble`. The latter
+            have neither prior nor N: what is asked of draws and predictions is asked
+            of them too.
+        x, y: Arrays of rows, best ones that training has not seen: calibration on
+            training rows flatters.
+        num_samples: S, of at least 2; what you predict with.
+        seed: Seed of draws, rows and resampling.
+        level: Probability of the intervals whose coverage is measured.
+        num_train: The number of training examples; `None` for what the last `fit` of
+            arrays has counted.
+        max_rows: Rows that are measured at most, chosen at random; `None` for all.
+
+    Returns:
+        A `Diagnosis`: `print` it, look at its `findings`, `plot` it.
+
+    Raises:
+        TypeError: If the model is none of these.
+        ValueError: If it has one network only, nothing random, no N, or rows have
+            labels without a meaning.
+
+    Example:
+    ```python
+    diagnosis = bhn_tf.diagnose(model, x_test, y_test)
+    print(diagnosis)
+    ```
+    """
+    _require_draws(model)
+    check_count("num_samples", num_samples, minimum=2)
+    check_count("seed", seed, minimum=0)
+    for name, value in (("num_train", num_train), ("max_rows", max_rows)):
+        if value is not None:
+            check_count(name, value, minimum=2)
+    if not 0 < level < 1:
+        raise ValueError(
+            f"Expected `level` to be a probability such as 0.9, got {level!r}."
+        )
+    if feed_of(x).num_rows is None or y is None:
+        raise ValueError(
+            "Give the rows as arrays, `diagnose(model, x, y)`: some of them are chosen "
+            "at random, and all have a label."
+        )
+    model.check_data(x, y)
+    rows = chosen_rows(model, x, y, max_rows, seed)
+    draws = model.posterior.draw(num_samples, seed)
+    measured = measure(model, rows, draws.values, level)
+    measurements, findings = _of_predictions(model, measured, seed, level)
+    layers = []
+    if isinstance(model.objective, Bound):
+        objective = model.objective
+        layers, of_q, found = _of_posterior(model, rows, seed)
+        measurements |= of_q
+        findings += found + _of_settings(objective, num_train)
+    findings.sort(key=lambda finding: finding.severity != "warning")
+    return Diagnosis(
+        type(model).__name__,
+        len(measured.log_probs),
+        measured.log_probs.shape[1],
+        tuple(layers),
+        measurements,
+        tuple(findings),
+    )
+
+
+def _require_draws(model):
+    if not isinstance(model, PredictiveModel):
+        raise TypeError(
+            "Expected `model` to be a `BayesianHypernet`, `MCDropout` or "
+            f"`DeepEnsemble`, got {type(model).__name__}."
+        )
+    if type(model.posterior) is Posterior:
+        raise ValueError(
+            f"{type(model).__name__} is one network, without a posterior to diagnose. "
+            "`bhn_tf.conformal.calibrate` measures its calibration; "
+            "`bhn_tf.from_keras` makes it Bayesian."
+        )
+    if isinstance(model.posterior, MemberPosterior) and len(model.members) == 1:
+        raise ValueError(
+            "An ensemble of one network has no posterior to diagnose. Give it more "
+            "members."
+        )
+    if isinstance(model.objective, Bound):
+        if not model.num_random:
+            raise ValueError(
+                "Nothing in this network is random (D = 0): all draws are the same. "
+                "Use `bhn_tf.layers`, or `bhn_tf.from_keras`."
+            )
+        model.objective.require_num_examples()
+
+
+def _of_predictions(model, measured, seed, level):
+    """Averaging, Monte Carlo error and calibration."""
+    classifies = is_classifier(model)
+    gained = averaging.gains(measured, classifies, seed)
+    log_probs = averaging.predictive_log_probs(measured)
+    measurements = {"nll": mean_of(-log_probs)}
+    measurements |= {f"gain_of_{name}": gain for name, gain in gained.items()}
+    findings = averaging.findings(gained)
+    if not isinstance(model.posterior, MemberPosterior):
+        errors = monte_carlo.monte_carlo(measured, classifies)
+        found = {f"monte_carlo_{k}": v for k, v in errors._asdict().items()}
+        measurements |= {k: v for k, v in found.items() if v is not None}
+        findings += monte_carlo.findings(errors, measured.log_probs.shape[1])
+    more: list[Finding] = []
+    if classifies:
+        found, more = reliability.calibration_error(measured, seed)
+        measurements |= found
+    elif is_regression(model):
+        # `Standardized` wraps the likelihood that knows.
+        likelihood = getattr(model.likelihood, "likelihood", model.likelihood)
+        found, more = reliability.coverage(measured, level, likelihood.is_discrete)
+        measurements |= found
+    return measurements, findings + more
+
+
+def _of_posterior(model, rows, seed):
+    """Widths, collapse, and what a flow adds."""
+    few = chosen_rows(model, *rows, _MOST_ROWS_OF_WIDTHS, seed)
+    relative = widths.relative_variances(model, few, _NUM_PAIRS, seed)
+    draws, log_prob = of_layers.draws_of(model, seed)
+    layers = of_layers.layer_posteriors(model, draws, relative)
+    findings: list[Finding] = []
+    for layer in layers:
+        # What is the prior is wider than the bound asks for, too.
+        findings += of_layers.collapsed(layer) or widths.findings(
+            layer.name, layer.width, model.num_examples
+        )
+    measurements = {"kl": mean_of(log_prob - model.prior.log_prob(draws).numpy())}
+    if model.hypernet.flow_steps:
+        correlation = of_layers.total_correlation(draws, log_prob)
+        measurements["total_correlation"] = correlation
+        findings += of_layers.idle_flow(correlation, model)
+    return layers, measurements, findings
+
+
+def _of_settings(objective: Bound, num_train):
+    """Whether N and the weight of the KL are those of the evidence lower bound."""
+    findings = []
+    told, counted = objective.num_examples, num_train or objective.counted_examples
+    if told and counted and abs(told / counted - 1) > _TOLERATED_N:
+        surer = "surer" if told > counted else "less sure"
+        findings.append(
+            Finding(
+                "num_examples",
+                None,
+                "warning",
+                float(told),
+                f"N is {told:,}, and the training had {counted:,} examples: the "
+                f"posterior is as if there were {told / counted:.3g} times as many, "
+                f"{surer} than the data allow.",
+                f"Set `model.num_examples = {counted}`, or leave it out for `fit` to "
+                "count, and train on.",
+            )
+        )
+    weight = objective.settled_kl_weight
+    if weight != 1.0:
+        findings.append(
+            Finding(
+                "kl_weight",
+                None,
+                "note",
+                weight,
+                f"The KL was weighted {weight:.3g} times: what is trained is no bound "
+                "of the evidence.",
+                "Compile with `kl_weight=1.0` and train on, or report it: widths are "
+                "measured against a weight of 1.",
+            )
+        )
+    return findings

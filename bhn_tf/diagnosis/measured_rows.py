@@ -1,0 +1,152 @@
+"""What a model says of the rows it is diagnosed on."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.data_feeds import feed_of
+from bhn_tf.likelihoods import Bernoulli, Categorical, Standardized
+from bhn_tf.likelihoods.distributional import Distributional
+from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.draws import MemberPosterior
+
+
+class MeasuredRows(NamedTuple):
+    """Answers to n rows under S draws, and under R references.
+
+    The reference of draws is the model's own centre, R = 1. An ensemble has none: there
+    it is each of its members.
+
+    Attributes:
+        log_probs: log p(y|x, g) of each row and draw, [n, S].
+        means: The mean of y under each draw, [n, S, C], where a row has one answer.
+        std: Predictive standard deviation of a regression, [n, C].
+        bounds: Of the central interval of a regression, two of [n, C].
+        targets: Class numbers [n], or targets [n, C] in the shape of the answers.
+        reference_log_probs: [n, R].
+        reference_means: [n, R, C].
+    """
+
+    log_probs: np.ndarray
+    means: np.ndarray | None
+    std: np.ndarray | None
+    bounds: tuple[np.ndarray, np.ndarray] | None
+    targets: np.ndarray | None
+    reference_log_probs: np.ndarray
+    reference_means: np.ndarray | None
+
+
+def chosen_rows(model, x, y, max_rows: int | None, seed: int):
+    """Returns tensors of at most `max_rows` rows, chosen at random."""
+    feed = feed_of(x, y).as_tensors()
+    # A list would be taken for one tensor.
+    rows = keras.tree.lists_to_tuples((feed.x, feed.y))
+    num_rows = len(tf.nest.flatten(rows)[0])
+    if max_rows is None or num_rows <= max_rows:
+        return rows
+    chosen = np.random.default_rng(seed).choice(num_rows, max_rows, replace=False)
+    return keras.tree.map_structure(
+        lambda leaf: None if leaf is None else tf.gather(leaf, np.sort(chosen)), rows
+    )
+
+
+def in_batches(model, rows, num_draws: int) -> tf.data.Dataset:
+    """The rows, as many at a time as memory for their answers allows."""
+    size = model.answers.rows_at_a_time(100, num_draws)
+    return tf.data.Dataset.from_tensor_slices(rows).batch(size)
+
+
+def is_classifier(model) -> bool:
+    """Whether a row is answered by probabilities of classes, of which one is right."""
+    likelihood, outputs = model.likelihood, model.raw_outputs
+    if likelihood.output_names or outputs.num_masked or len(outputs.shapes) != 2:
+        return False
+    if isinstance(likelihood, Bernoulli):
+        return outputs.shapes[-1] == 1
+    return isinstance(likelihood, Categorical) and likelihood.ignore_class is None
+
+
+def is_regression(model) -> bool:
+    """Whether rows have targets in the shape of the answers, and intervals."""
+    likelihood, outputs = model.likelihood, model.raw_outputs
+    if likelihood.output_names or outputs.num_masked or len(outputs.shapes) != 2:
+        return False
+    if not isinstance(likelihood, Distributional | Standardized):
+        return False
+    # Censored times have labels of two numbers.
+    label = (None, *likelihood.element_shape(outputs.shapes)[1:])
+    try:
+        coded = likelihood.coded_labels(tf.zeros([1, *label[1:]]), outputs.shapes)
+    except ValueError:
+        return False
+    return tuple(coded.shape[1:]) == label[1:]
+
+
+def measure(model, rows, values, level: float) -> MeasuredRows:
+    """Asks the model for all that is measured, draws held in common by all rows.
+
+    Args:
+        model: The model.
+        rows: `(x, y)` of tensors.
+        values: Those of `draws.Draws`.
+        level: Of the intervals.
+    """
+    classifies, regresses = is_classifier(model), is_regression(model)
+
+    def answer(batch, values):
+        found = {"log_probs": model.answers.log_probs(batch, values)}
+        if not (classifies or regresses):
+            return found
+        raws, masks = model.answers.raws(batch[0], values)
+        means = model.likelihood.mean(raws)
+        found["means"] = tf.experimental.numpy.moveaxis(means, 0, 1)
+        if regresses:
+            found["std"] = model.likelihood.summarize(raws, masks)["std"]
+            found["bounds"] = model.likelihood.interval(raws, level)
+        return found
+
+    function = CompiledAnswers(model.distribute_strategy, False, False).function(
+        "measured", answer
+    )
+
+    def ask(values):
+        num_draws = max(int(values.shape[0]), len(model.posterior.networks))
+        batches = in_batches(model, rows, num_draws)
+        return answer_batches(
+            model, lambda batch: function(batch, values), batches, None, 0, None, None
+        )
+
+    found = ask(values)
+    reference = found
+    if not isinstance(model.posterior, MemberPosterior):
+        reference = ask(model.posterior.draw(0, None).values)
+    return MeasuredRows(
+        found["log_probs"].astype("float64"),
+        _two_classes(found.get("means"), classifies),
+        found.get("std"),
+        found.get("bounds"),
+        _targets(model, rows[1], classifies, regresses),
+        reference["log_probs"].astype("float64"),
+        _two_classes(reference.get("means"), classifies),
+    )
+
+
+def _two_classes(means, classifies):
+    """Probabilities of both classes where the model gives that of class 1."""
+    if classifies and means.shape[-1] == 1:
+        return np.concatenate([1 - means, means], axis=-1)
+    return means
+
+
+def _targets(model, y, classifies, regresses):
+    if not (classifies or regresses):
+        return None
+    shapes = model.raw_outputs.shapes
+    coded = np.asarray(model.likelihood.coded_labels(y, (None, *shapes[1:])))
+    if regresses:
+        return coded.astype("float64")
+    if coded.ndim == 2 and shapes[-1] > 1:
+        return coded.argmax(axis=1)
+    return np.round(coded.reshape(len(coded))).astype("int64")

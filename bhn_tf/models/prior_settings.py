@@ -1,0 +1,131 @@
+"""What a model was told of its prior, and the prior over D values that follows."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from bhn_tf import priors
+
+
+class PriorSettings:
+    """The prior p(g) of a model.
+
+    Args:
+        stddev: Standard deviation of the Gaussian prior, or a key of `priors.LEARNED`.
+        loc: Mean of the prior, a number or D numbers; `None` is zero; "trained" stands
+            for `priors.Trained(stddev)`.
+        prior: Another prior, a TFP distribution over one number or over D, or
+            `priors.Trained`.
+
+    Attributes:
+        learned: The `priors.LearnedStddev`; `None` for a fixed prior.
+    """
+
+    def __init__(self, stddev, loc, prior):
+        self._stddev = _checked_stddev(stddev)
+        # No constant of what is compiled.
+        self._fixed_stddev = tf.Variable(1.0, trainable=False, dtype=tf.float32)
+        self.loc = priors.checked_loc(loc)
+        # As a file would give it back: what cannot be saved is refused before anything
+        # is trained on it.
+        self.given = priors.deserialize(priors.serialize(priors.deserialize(prior)))
+        self.learned: priors.LearnedStddev | None = None
+        if isinstance(self._stddev, str):
+            self._refuse_to_learn_beside_others()
+            self.learned = priors.LearnedStddev(priors.LEARNED[self._stddev])
+        else:
+            self._fixed_stddev.assign(self._stddev)
+        self._prior = self.given
+        if prior is None and self.loc == "trained":
+            self._prior = priors.Trained(self._stddev)
+        self._around_trained = None
+        self._event_size = None
+
+    def _refuse_to_learn_beside_others(self):
+        if self.given is not None:
+            raise ValueError(
+                f"`prior_stddev={self.stddev!r}` is of the Gaussian prior, and `prior` "
+                f"gives another one, {self.given}. Leave one of them out."
+            )
+        if self.loc == "trained":
+            raise ValueError(
+                f"`prior_stddev={self.stddev!r}` around `prior_loc='trained'` would "
+                "shrink to nothing, and the posterior with it: without a width there, "
+                "the KL is zero. Give a number, such as `prior_stddev=0.1`, relative "
+                "to the size of the values."
+            )
+
+    def settle(self, values: list[np.ndarray], layer_sizes: list[int]) -> None:
+        """Tells what is generated; see `Bound.set_values`."""
+        self._event_size = sum(each.size for each in values)
+        if not self._event_size:
+            return
+        if isinstance(self._prior, priors.Trained):
+            self._around_trained = tf.Variable(
+                self._prior.around(values), trainable=False, dtype=tf.float32
+            )
+        if self.learned is not None:
+            self.learned.build_for(layer_sizes)
+        _ = self.distribution
+
+    @property
+    def distribution(self) -> tfd.Distribution:
+        """p(g) as a TFP distribution with event shape [D]."""
+        if self._around_trained is not None:
+            loc, stddev = tf.unstack(self._around_trained)
+            return tfd.Independent(tfd.Normal(loc, stddev), 1)
+        if self._prior is not None:
+            return priors.over_values(self._prior, self._event_size)
+        if self.learned is not None:
+            stddev = self.learned.stddev
+        else:
+            stddev = tf.convert_to_tensor(self._fixed_stddev)
+        return priors.gaussian(self._event_size, self.loc, stddev)
+
+    @property
+    def stddev(self) -> float | str:
+        """Standard deviation of the Gaussian prior as it was given, or set since."""
+        return self._stddev
+
+    @stddev.setter
+    def stddev(self, value: float):
+        if self._prior is not None or self.learned is not None:
+            raise ValueError(
+                f"`prior_stddev={value!r}` is that of a Gaussian prior around numbers, "
+                "and this model has another prior, or learns it: make a new model with "
+                "the prior you want."
+            )
+        if isinstance(value, str):
+            raise ValueError(
+                f"`prior_stddev={value!r}` has to be given when the model is made: "
+                "what is learned is one of its weights."
+            )
+        self._stddev = _checked_stddev(value)
+        self._fixed_stddev.assign(self._stddev)
+
+    @property
+    def around_trained(self) -> np.ndarray | None:
+        """Location and standard deviation of a `priors.Trained`, [2, D]."""
+        around = self._around_trained
+        return None if around is None else around.numpy()
+
+    @around_trained.setter
+    def around_trained(self, value):
+        self._around_trained.assign(value)
+
+
+def _checked_stddev(stddev) -> float | str:
+    if isinstance(stddev, str) and stddev in priors.LEARNED:
+        return stddev
+    if isinstance(stddev, str) or not (stddev > 0 and np.isfinite(stddev)):
+        raise ValueError(
+            "Expected `prior_stddev` to be a positive number, or one of "
+            f"{list(priors.LEARNED)}, got {stddev!r}."
+        )
+    if not np.isfinite(np.float32(1.0) / np.float32(stddev) ** 2):
+        raise ValueError(
+            f"`prior_stddev={stddev!r}` is so small that its square vanishes "
+            "in float32: the KL would be infinite. Give a larger one, or leave "
+            "layers deterministic with `random='none'`."
+        )
+    return float(stddev)

@@ -1,0 +1,104 @@
+"""Classification in scikit-learn's way."""
+
+from sklearn.base import ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from bhn_tf import likelihoods
+from bhn_tf.sklearn.estimator import BHNEstimator, copied
+
+
+class BHNClassifier(ClassifierMixin, BHNEstimator):
+    """A Bayesian hypernetwork as a classifier of scikit-learn.
+
+    Args:
+        hidden_units: Sizes of the hidden layers.
+        activation: Of the hidden layers.
+        network: In place of the two, a function `(num_features, num_outputs)` → a Keras
+            network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
+            converted, as `bhn_tf.from_keras` does.
+        random: What the hypernet generates of each layer: "scale", "scale_and_bias",
+            "kernel", "kernel_and_bias".
+        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+            `bhn_tf.hypernets`, of which each fit makes a copy.
+        likelihood: p(y|x, g) of classes; `None` for
+            `bhn_tf.likelihoods.Categorical()`.
+        prior_stddev: Standard deviation of the prior.
+        normalize_inputs: Whether the model begins with a layer that standardises its
+            inputs, feature by feature.
+        epochs: Passes over the rows.
+        batch_size: Rows of a step.
+        learning_rate: Adam's first learning rate, which falls to 0.
+        kl_annealing: Share of the epochs over which the KL comes in.
+        train_samples: Draws of g for each step.
+        num_samples: S, draws of each prediction; 0 for the centre.
+        random_state: An integer for the same result at every fit, a `RandomState` of
+            NumPy, or `None`. Predictions of one fit repeat in any case.
+        verbose: As in Keras.
+
+    Attributes:
+        model_: The trained `BayesianHypernet`, which can be saved, exported and
+            calibrated; its inputs are X as it was given, and its
+            labels the numbers of classes in `classes_`.
+        history_: Logs of the epochs, lists by name.
+        n_features_in_, feature_names_in_: As in scikit-learn.
+        classes_: The classes in the order of `predict_proba`'s columns.
+
+    Example:
+    ```python
+    from bhn_tf.sklearn import BHNClassifier
+
+    classifier = BHNClassifier(hypernet="mean_field", epochs=2, random_state=0)
+    probabilities = classifier.fit(x, y).predict_proba(x)
+    doubt = classifier.predict_uncertainty(x)["mutual_information"]
+    ```
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        """Trains on the bound.
+
+        Args:
+            X: Rows, [rows, features], an array or a data frame of numbers.
+            y: Classes, [rows], numbers or texts.
+            sample_weight: Weight of each row; one of weight 0 does not count at all.
+
+        Returns:
+            The estimator.
+        """
+        x, y = validate_data(self, X, y, dtype="float32", ensure_min_samples=2)
+        check_classification_targets(y)
+        encoder = LabelEncoder()
+        codes = encoder.fit_transform(y)
+        self.classes_ = encoder.classes_
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"All labels are {self.classes_[0]!r}: a classifier cannot learn from "
+                "one class. Give rows of at least two."
+            )
+        likelihood = copied(likelihoods.get(self.likelihood or "categorical"))
+        num_outputs = len(self.classes_)
+        return self._fit_rows(x, codes, likelihood, num_outputs, sample_weight)
+
+    def predict_proba(self, X):
+        """Returns the probability of each class, averaged over the draws.
+
+        Args:
+            X: Rows, [rows, features].
+
+        Returns:
+            [rows, C], in the order of `classes_`, float64.
+        """
+        return self._ask("predict", X)
+
+    def predict(self, X):
+        """Returns the likeliest class of each row.
+
+        Args:
+            X: Rows, [rows, features].
+
+        Returns:
+            [rows], of the labels that were fitted.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]

@@ -1,0 +1,193 @@
+"""What the estimators share: their arguments, and how they are trained and asked."""
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator
+from numbers import Integral, Real
+
+import keras
+import numpy as np
+import tensorflow as tf
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from bhn_tf import callbacks, keras_adapter, likelihoods
+from bhn_tf.conversion import from_keras
+from bhn_tf.layers import WeightNormDense
+from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.models import BayesianHypernet
+
+# Initial weights are seeded by Python's generator, which all threads share.
+_BUILDING = threading.RLock()
+
+
+class BHNEstimator(BaseEstimator):
+    """What the two estimators share; their arguments are documented there."""
+
+    def __init__(
+        self,
+        hidden_units=(50,),
+        activation="relu",
+        *,
+        network=None,
+        random="scale",
+        hypernet="realnvp",
+        likelihood=None,
+        prior_stddev=1.0,
+        normalize_inputs=True,
+        epochs=100,
+        batch_size=32,
+        learning_rate=5e-3,
+        kl_annealing=0.25,
+        train_samples=1,
+        num_samples=100,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_units = hidden_units
+        self.activation = activation
+        self.network = network
+        self.random = random
+        self.hypernet = hypernet
+        self.likelihood = likelihood
+        self.prior_stddev = prior_stddev
+        self.normalize_inputs = normalize_inputs
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.kl_annealing = kl_annealing
+        self.train_samples = train_samples
+        self.num_samples = num_samples
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- fit --------------------------------------------------------------------------
+
+    def _fit_rows(self, x, y, likelihood, num_outputs, sample_weight):
+        """Trains on checked rows: y [rows, C], or class numbers [rows]."""
+        self._check_numbers()
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, x, dtype="float32", ensure_non_negative=True
+            )
+            # A row without weight is no row: it moves neither N nor the means.
+            x, y, weight = x[weight > 0], y[weight > 0], weight[weight > 0]
+            if not len(x):
+                raise ValueError(
+                    "All entries of `sample_weight` are 0: there is no row to learn "
+                    "from."
+                )
+        if isinstance(likelihood, likelihoods.Standardized):
+            likelihood.adapt(y, None if sample_weight is None else weight)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        arrays = (x, y) if sample_weight is None else (x, y, weight)
+        with _BUILDING, _seeded(seed):
+            model = self._model(x, likelihood, num_outputs, seed)
+            num_batches = -(-len(x) // self.batch_size)
+            schedule = keras.optimizers.schedules.CosineDecay(
+                self.learning_rate, self.epochs * num_batches
+            )
+            model.compile(
+                keras.optimizers.Adam(schedule),
+                train_samples=self.train_samples,
+            )
+        annealing = []
+        if self.kl_annealing:
+            span = max(round(self.kl_annealing * self.epochs), 1)
+            annealing = [callbacks.KLAnnealing(0.0, epochs=span)]
+        batches = tf.data.Dataset.from_tensor_slices(arrays)
+        batches = batches.shuffle(len(x), seed=seed).batch(self.batch_size)
+        history = model.fit(
+            batches, epochs=self.epochs, verbose=self.verbose, callbacks=annealing
+        )
+        self.model_, self.history_, self._seed = model, history.history, seed
+        return self
+
+    def _model(self, x, likelihood, num_outputs, seed) -> BayesianHypernet:
+        """The model, not compiled."""
+        options = {
+            "likelihood": likelihood,
+            "prior_stddev": self.prior_stddev,
+            "num_examples": len(x),
+            "seed": seed,
+        }
+        hypernet = copied(self.hypernet)
+        primary = (self.network or self._perceptron)(x.shape[1], num_outputs)
+        if self.normalize_inputs:
+            # Inside of the model, so that what is served takes what was fitted.
+            normalization = keras.layers.Normalization(dtype="float32")
+            normalization.adapt(x)
+            primary = keras.Sequential(
+                [keras.layers.Input(x.shape[1:]), normalization, primary]
+            )
+        if any(isinstance(e, RandomLayer) for e in keras_adapter.layers_of(primary)):
+            return BayesianHypernet(primary, hypernet, **options)
+        return from_keras(primary, hypernet, random=self.random, **options)
+
+    def _perceptron(self, num_features, num_outputs) -> keras.Sequential:
+        network = keras.Sequential([keras.layers.Input((num_features,))])
+        for units in self.hidden_units:
+            network.add(
+                WeightNormDense(units, activation=self.activation, random=self.random)
+            )
+        network.add(WeightNormDense(num_outputs, random=self.random))
+        return network
+
+    def _check_numbers(self):
+        for name, kind, least in (
+            ("epochs", Integral, 1),
+            ("batch_size", Integral, 1),
+            ("num_samples", Integral, 0),
+            ("kl_annealing", Real, 0),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind) or value < least:
+                raise ValueError(
+                    f"Expected `{name}` to be a number of at least {least}, got "
+                    f"{value!r}."
+                )
+
+    # -- predictions ------------------------------------------------------------------
+
+    def _ask(self, method: str, x, **options):
+        """What the model answers, from the same draws in every call."""
+        check_is_fitted(self)
+        x = validate_data(self, x, reset=False, dtype="float32")
+        options.update(num_samples=self.num_samples, seed=self._seed, verbose=0)
+        found = getattr(self.model_, method)(x, **options)
+        return keras.tree.map_structure(lambda a: np.asarray(a, "float64"), found)
+
+    def predict_uncertainty(self, X) -> dict:
+        """Returns the predictive mean and every score of the likelihood, by name.
+
+        Args:
+            X: Rows, [rows, features].
+
+        Returns:
+            Arrays by name; see `BayesianHypernet.predict_uncertainty`.
+        """
+        return self._ask("predict_uncertainty", X)
+
+
+def copied(part):
+    """Returns a fresh instance: what a search sets is not to be built itself."""
+    if isinstance(part, str) or part is None:
+        return part
+    return type(part).from_config(part.get_config())
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seeds what Keras draws initial weights from, and leaves it as it was."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)

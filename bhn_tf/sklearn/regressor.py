@@ -1,0 +1,126 @@
+"""Regression in scikit-learn's way."""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from bhn_tf import likelihoods
+from bhn_tf.sklearn.estimator import BHNEstimator, copied
+
+
+class BHNRegressor(RegressorMixin, BHNEstimator):
+    """A Bayesian hypernetwork as a regressor of scikit-learn.
+
+    The network works in the standard units of the targets and answers in their own.
+
+    Args:
+        hidden_units: Sizes of the hidden layers.
+        activation: Of the hidden layers.
+        network: In place of the two, a function `(num_features, num_outputs)` → a Keras
+            network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
+            converted, as `bhn_tf.from_keras` does.
+        random: What the hypernet generates of each layer: "scale", "scale_and_bias",
+            "kernel", "kernel_and_bias".
+        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+            `bhn_tf.hypernets`, of which each fit makes a copy.
+        likelihood: p(y|x, g), a name or an instance from `bhn_tf.likelihoods`; `None`
+            for Gaussian noise whose level is learned.
+        prior_stddev: Standard deviation of the prior.
+        normalize_inputs: Whether the model begins with a layer that standardises its
+            inputs, feature by feature.
+        epochs: Passes over the rows.
+        batch_size: Rows of a step.
+        learning_rate: Adam's first learning rate, which falls to 0.
+        kl_annealing: Share of the epochs over which the KL comes in.
+        train_samples: Draws of g for each step.
+        num_samples: S, draws of each prediction; 0 for the centre.
+        random_state: An integer for the same result at every fit, a `RandomState` of
+            NumPy, or `None`. Predictions of one fit repeat in any case.
+        verbose: As in Keras.
+
+    Attributes:
+        model_: The trained `BayesianHypernet`, which can be saved, exported and
+            calibrated; its inputs are X as it was given.
+        history_: Logs of the epochs, lists by name.
+        n_features_in_, feature_names_in_: As in scikit-learn.
+
+    Example:
+    ```python
+    from bhn_tf.sklearn import BHNRegressor
+
+    x, y = np.random.default_rng(0).normal(size=(2, 40, 1))
+    regressor = BHNRegressor(hypernet="mean_field", epochs=2, random_state=0)
+    mean, std = regressor.fit(x, y[:, 0]).predict(x, return_std=True)
+    lower, upper = regressor.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def fit(self, X, y, sample_weight=None):
+        """Trains on the bound.
+
+        Args:
+            X: Rows, [rows, features], an array or a data frame of numbers.
+            y: Targets, [rows] or [rows, targets].
+            sample_weight: Weight of each row; one of weight 0 does not count at all.
+
+        Returns:
+            The estimator.
+        """
+        x, y = validate_data(
+            self,
+            X,
+            y,
+            dtype="float32",
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        self._has_one_target = y.ndim == 1
+        y = np.reshape(y, [len(y), -1]).astype("float32")
+        likelihood = self.likelihood
+        if likelihood is None:
+            likelihood = likelihoods.Gaussian(0.5, trainable=True)
+        likelihood = copied(likelihoods.get(likelihood))
+        num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
+        if getattr(likelihood, "has_unit", False):
+            likelihood = likelihoods.Standardized(likelihood)
+        return self._fit_rows(x, y, likelihood, num_outputs, sample_weight)
+
+    def predict(self, X, return_std: bool = False):
+        """Returns the predictive mean, and its standard deviation where asked for.
+
+        Args:
+            X: Rows, [rows, features].
+            return_std: Whether to return `(mean, std)`, the noise included.
+
+        Returns:
+            Of the shape of the targets that were fitted, float64.
+        """
+        if not return_std:
+            return self._shaped(self._ask("predict", X))
+        found = self.predict_uncertainty(X)
+        return self._shaped(found["mean"]), self._shaped(found["std"])
+
+    def predict_interval(self, X, level: float = 0.9):
+        """Returns the central predictive interval of y.
+
+        It is the model's own: `bhn_tf.conformal.calibrate(regressor.model_, X, y)` on
+        rows that were set aside makes one with a guarantee.
+
+        Args:
+            X: Rows, [rows, features].
+            level: Probability of the interval.
+
+        Returns:
+            Arrays `(lower, upper)` of the shape of the targets, float64.
+        """
+        lower, upper = self._ask("predict_interval", X, level=level)
+        return self._shaped(lower), self._shaped(upper)
+
+    def _shaped(self, values):
+        return values[:, 0] if self._has_one_target else values
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

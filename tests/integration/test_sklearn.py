@@ -1,0 +1,233 @@
+"""The estimators of scikit-learn: its own checks, and what a table of data needs."""
+
+import pickle
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bhn_tf import conformal
+from bhn_tf.hypernets import RealNVP
+from bhn_tf.layers import WeightNormDense
+from bhn_tf.likelihoods import Gaussian
+from bhn_tf.sklearn import BHNClassifier, BHNRegressor
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(60, 3))
+Y = 100.0 + 30.0 * X[:, 0] + RANDOM.normal(size=60)
+NAMES = np.where(Y > 100.0, "high", "low")
+SMALL = {
+    "hidden_units": (8,),
+    "hypernet": "mean_field",
+    "epochs": 20,
+    "learning_rate": 0.05,
+    "num_samples": 8,
+    "random_state": 0,
+}
+#: What a stochastic optimiser cannot promise.
+EXPECTED_TO_FAIL = {
+    "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is in one "
+    "batch of an epoch, and two equal rows may be in two",
+}
+#: Those of scikit-learn's checks that say most; all are in the slow test.
+CHECKS = {
+    BHNClassifier: [
+        "check_estimators_unfitted",
+        "check_classifiers_one_label",
+        "check_dict_unchanged",
+        "check_methods_subset_invariance",
+        "check_sample_weights_pandas_series",
+    ],
+    BHNRegressor: [
+        "check_no_attributes_set_in_init",
+        "check_fit2d_1feature",
+        "check_regressor_multioutput",
+        "check_supervised_y_2d",
+        "check_n_features_in_after_fitting",
+    ],
+}
+
+
+def small(kind, **options):
+    return kind(**{**SMALL, **options})
+
+
+def fast(kind):
+    return small(kind, batch_size=64)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return small(BHNRegressor).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return small(BHNClassifier).fit(X, NAMES)
+
+
+# -- scikit-learn's own checks ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ["kind", "name"], [(kind, name) for kind in CHECKS for name in CHECKS[kind]]
+)
+def test_a_check_of_scikit_learn(kind, name):
+    getattr(estimator_checks, name)(kind.__name__, fast(kind))
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [fast(BHNClassifier), fast(BHNRegressor)],
+    expected_failed_checks=lambda estimator: EXPECTED_TO_FAIL,
+)
+def test_all_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+# -- answers ---------------------------------------------------------------------------
+
+
+def test_a_regression_answers_in_the_units_and_the_shape_of_its_targets(regressor):
+    mean, std = regressor.predict(X, return_std=True)
+    lower, upper = regressor.predict_interval(X, level=0.9)
+    assert mean.shape == std.shape == lower.shape == upper.shape == Y.shape
+    assert regressor.score(X, Y) > 0.7
+    assert np.mean((lower <= Y) & (upper >= Y)) > 0.7
+    wider = regressor.predict_interval(X, level=0.99)
+    assert (wider[0] < lower).all() and (upper < wider[1]).all()
+
+
+def test_answers_of_a_fit_repeat_and_a_fit_repeats_by_its_random_state(regressor):
+    np.testing.assert_array_equal(regressor.predict(X), regressor.predict(X))
+    again = clone(regressor).fit(X, Y)
+    np.testing.assert_allclose(again.predict(X), regressor.predict(X), rtol=1e-4)
+    other = small(BHNRegressor, random_state=1).fit(X, Y)
+    assert np.abs(other.predict(X) - regressor.predict(X)).max() > 1e-3
+
+
+def test_a_fit_leaves_the_global_generators_alone():
+    np.random.seed(0)
+    expected = np.random.uniform()
+    np.random.seed(0)
+    small(BHNRegressor, epochs=1).fit(X, Y)
+    assert np.random.uniform() == expected
+
+
+def test_a_row_of_weight_zero_is_no_row(regressor):
+    weight = np.ones(len(X) + 5)
+    weight[-5:] = 0.0
+    x = np.concatenate([X, np.full([5, 3], 1e3)])
+    y = np.concatenate([Y, np.full(5, -1e6)])
+    weighted = clone(regressor).fit(x, y, sample_weight=weight)
+    np.testing.assert_allclose(weighted.predict(X), regressor.predict(X), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"weight.*zero|entries.*0"):
+        clone(regressor).fit(X, Y, sample_weight=np.zeros(len(X)))
+
+
+def test_a_classification_answers_with_its_own_labels(classifier):
+    probabilities = classifier.predict_proba(X)
+    assert classifier.classes_.tolist() == ["high", "low"]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
+    assert set(classifier.predict(X)) == {"high", "low"}
+    assert classifier.score(X, NAMES) > 0.8
+    assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
+
+
+def test_what_was_fitted_can_be_calibrated(regressor):
+    calibrated = conformal.calibrate(regressor.model_, X.astype("float32"), Y)
+    lower, upper = calibrated.predict_interval(X.astype("float32"), 0.9, verbose=0)
+    assert np.mean((lower[:, 0] <= Y) & (upper[:, 0] >= Y)) >= 0.9
+
+
+# -- arguments -------------------------------------------------------------------------
+
+
+def with_own_layers(num_features, num_outputs):
+    return keras.Sequential(
+        [keras.Input((num_features,)), WeightNormDense(num_outputs)]
+    )
+
+
+def plain(num_features, num_outputs):
+    return keras.Sequential(
+        [keras.Input((num_features,)), keras.layers.Dense(num_outputs)]
+    )
+
+
+@pytest.mark.parametrize("network", [with_own_layers, plain])
+def test_a_function_that_builds_the_network(network):
+    regressor = small(BHNRegressor, network=network, epochs=1).fit(X, Y)
+    assert regressor.model_.num_random == 1
+
+
+def test_instances_stay_as_they_are_and_survive_a_clone():
+    hypernet, noise = RealNVP(1, (4,)), Gaussian(heteroscedastic=True)
+    regressor = clone(
+        small(BHNRegressor, hypernet=hypernet, likelihood=noise, epochs=1)
+    )
+    for _ in range(2):
+        regressor.fit(X, Y)
+    assert regressor.model_.primary.output_shape[-1] == 2
+    assert isinstance(regressor.hypernet, RealNVP) and not regressor.hypernet.built
+    assert not hypernet.built
+
+
+@pytest.mark.parametrize(
+    "options", [{"epochs": 0}, {"batch_size": 1.5}, {"kl_annealing": -1}]
+)
+def test_numbers_without_sense_are_named(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        small(BHNRegressor, **options).fit(X, Y)
+
+
+# -- tables, searches, files -----------------------------------------------------------
+
+
+def test_a_data_frame_with_categories_in_a_search():
+    frame = pd.DataFrame(
+        {"size": X[:, 0], "color": np.where(X[:, 1] > 0, "red", "blue")}
+    )
+    columns = ColumnTransformer(
+        [
+            ("numbers", StandardScaler(), ["size"]),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), ["color"]),
+        ],
+        sparse_threshold=0.0,
+    )
+    pipeline = make_pipeline(columns, small(BHNClassifier, epochs=3))
+    search = GridSearchCV(
+        pipeline, {"bhnclassifier__prior_stddev": [0.3, 1.0]}, cv=2
+    ).fit(frame, NAMES)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.predict_proba(frame).shape == (len(frame), 2)
+
+
+@pytest.mark.slow
+def test_folds_in_processes_of_their_own():
+    regressor = small(BHNRegressor)
+    together = cross_val_score(regressor, X, Y, cv=2, n_jobs=2)
+    np.testing.assert_allclose(together, cross_val_score(regressor, X, Y, cv=2), 1e-3)
+
+
+def test_a_pickle_answers_the_same_in_a_fresh_process(regressor, tmp_path, run_python):
+    path = tmp_path / "regressor.pickle"
+    path.write_bytes(pickle.dumps(regressor))
+    np.save(tmp_path / "x.npy", X)
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "regressor = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "x = np.load(sys.argv[2])\n"
+        "np.save(sys.argv[3], regressor.predict(x, return_std=True))\n"
+    )
+    run_python("-c", code, path, tmp_path / "x.npy", tmp_path / "y.npy")()
+    expected = regressor.predict(X, return_std=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5)

@@ -1,0 +1,93 @@
+"""The comparison on UCI's sets: rows that are kept, added to, and summed up."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.trainers.run_checks import check_folder, check_refused, finish
+from trainers import uci
+from trainers.uci_measures import nll
+from trainers.uci_methods import Predictive
+from trainers.uci_sets import PUBLISHED_NLL, SETS
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A set in the files of the real ones, with two splits."""
+    folder = tmp_path_factory.mktemp("uci")
+    data = folder / "yacht" / "data"
+    data.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(80, 2))
+    np.savetxt(data / "data.txt", np.column_stack([x, 50.0 + 9.0 * x[:, 0]]))
+    np.savetxt(data / "index_features.txt", [0, 1])
+    np.savetxt(data / "index_target.txt", [2])
+    for split in range(20):
+        order = random.permutation(80)
+        np.savetxt(data / f"index_train_{split}.txt", order[:72])
+        np.savetxt(data / f"index_test_{split}.txt", order[72:])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, data_dir):
+    return finish(
+        uci,
+        tmp_path_factory,
+        data_dir=str(data_dir),
+        sets=("yacht",),
+        splits=1,
+        methods=("bayes_by_backprop",),
+        num_samples=8,
+        jit_compile=False,
+    )
+
+
+def test_a_row_has_all_measures(finished):
+    (row,) = finished.results["rows"]
+    assert (row["set"], row["method"], row["split"]) == (
+        "yacht",
+        "bayes_by_backprop",
+        0,
+    )
+    assert row["num_test"] == 8 and row["num_calibration"] == 14
+    assert all(np.isfinite(v) for k, v in row.items() if k not in ("set", "method"))
+    summary = finished.results["summary"]["yacht"]["bayes_by_backprop"]
+    assert summary["nll"] == [row["nll"], None] and summary["splits"] == 1
+
+
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
+    check_folder(finished, set(), capsys)
+
+
+def test_another_split_is_added_to_what_is_there(finished, capsys):
+    more = uci.run(dataclasses.replace(finished.config, splits=2))
+    assert [row["split"] for row in more["rows"]] == [0, 1]
+    assert more["rows"][0] == finished.results["rows"][0]
+    assert "split 0" not in capsys.readouterr().out.split("yacht  ")[0]
+    assert more["summary"]["yacht"]["bayes_by_backprop"]["nll"][1] > 0
+
+
+def test_the_nll_is_that_of_the_mixture():
+    mean, std = np.array([[0.0], [2.0]]), np.array([[1.0], [0.5]])
+    density = np.exp(-0.5) / np.sqrt(2 * np.pi)
+    density = (density + np.exp(-2.0) / (0.5 * np.sqrt(2 * np.pi))) / 2
+    predictive = Predictive(mean, std, mean[0], mean[0])
+    assert nll(np.array([[1.0]]), predictive) == pytest.approx(-np.log(density))
+
+
+def test_published_numbers_are_those_of_all_sets():
+    assert {len(values) for values in PUBLISHED_NLL.values()} == {len(SETS)}
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"sets": ("bostom",)}, "--sets=bostom"),
+        ({"methods": ("bhn",)}, "--methods=bhn"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+    ],
+)
+def test_flags_without_sense_are_named(flags, message, tmp_path):
+    check_refused(uci, message, tmp_path / "run", flags)

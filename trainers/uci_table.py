@@ -1,0 +1,50 @@
+"""The tables of `trainers.uci`: a set each, with what papers report."""
+
+from bhn_tf.tables import text_table
+from trainers.uci_measures import CALIBRATED, MEASURES
+from trainers.uci_methods import METHOD_NAMES
+from trainers.uci_sets import PUBLISHED_NLL, SETS
+
+_HEAD = [
+    "",
+    "splits",
+    "RMSE",
+    "NLL",
+    "coverage",
+    "width",
+    "CRPS",
+    "calibrated: coverage",
+    "width",
+    "absolute: coverage",
+    "width",
+]
+
+
+def tables(summary: dict) -> str:
+    """Returns the tables as text.
+
+    Args:
+        summary: That of `uci_measures.summary`.
+    """
+    return "\n\n".join(_table(name, methods) for name, methods in summary.items())
+
+
+def _table(name: str, methods: dict) -> str:
+    rows = [[name, *_HEAD[1:]]]
+    for method, found in methods.items():
+        cells = [_cell(*found[measure]) for measure in (*MEASURES, *CALIBRATED)]
+        rows.append([METHOD_NAMES[method], str(found["splits"]), *cells])
+    for method, values in PUBLISHED_NLL.items():
+        value = values[SETS.index(name)]
+        cells = [""] * (len(_HEAD) - 1)
+        cells[2] = "" if value is None else f"{value:.2f}"
+        rows.append([f"published: {method}", *cells])
+    return text_table(rows, numbers=range(1, len(_HEAD)))
+
+
+def _cell(mean: float, error: float | None) -> str:
+    # Errors of naval are of the size of 1e-4.
+    digits = 3 if abs(mean) >= 0.1 else 5
+    if error is None:
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
