@@ -80,7 +80,7 @@ def visit(name: str, folder: Path, batch_size: int, repeats: int) -> Visit:
     network = zoo_networks.make(name)
     x, y = zoo_networks.data(network, batch_size)
     start = time.perf_counter()
-    model = bhn_tf.from_keras(network, num_examples=10_000)
+    model = bhn_tf.from_keras(network, num_examples=batch_size)
     seconds = time.perf_counter() - start
     assert model.num_random == model.conversion_report.num_random
     raw = keras.ops.convert_to_numpy(network(x))
