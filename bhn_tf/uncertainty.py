@@ -49,7 +49,8 @@ def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
         _refuse_no_probabilities(p, function.__name__)
         # Arg max, counts and reductions treat NaN in ways that differ between
         # devices: take it out first, and put it back into the finished score.
-        finite = tf.math.is_finite(p)
+        # As a comparison, which LiteRT has, and `is_finite` it has not.
+        finite = tf.abs(p) <= p.dtype.max
         clean = function(tf.where(finite, p, tf.zeros_like(p)))
         not_a_number = tf.constant(np.nan, p.dtype)
         result = tf.where(tf.reduce_all(finite, axis=(1, -1)), clean, not_a_number)

@@ -13,6 +13,9 @@ class _WeightNormConvTranspose(WeightNorm):
         rank = len(self.direction.shape)
         return [axis for axis in range(rank) if axis != rank - 2]
 
+    def _inputs_over_kernel(self, values):
+        return values
+
     def _product(self, inputs, kernel):
         if max(self.kernel_size) == 1 < max(self.strides):
             return self._spread(inputs, kernel)

@@ -78,6 +78,16 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
             if label in kernel and label not in outputs
         ]
 
+    def _inputs_over_kernel(self, values):
+        # In the order of the inputs' axes, which need not be the kernel's.
+        inputs, _, outputs = re.split(",|->", self.equation.replace(" ", ""))
+        kernel, _, _ = self._labels()
+        of_inputs = [i for i in inputs if i in kernel and i not in outputs]
+        summed = [label for label in kernel if label in of_inputs]
+        values = tf.transpose(values, [of_inputs.index(label) for label in summed])
+        sizes = zip(kernel, self.direction.shape, strict=True)
+        return tf.reshape(values, [n if i in summed else 1 for i, n in sizes])
+
     def _axes_of_scales(self, rank):
         kernel, outputs, dots_first = self._labels()
         shift = rank - len(outputs) if dots_first else 0

@@ -3,6 +3,8 @@
 import math
 from typing import ClassVar
 
+from bhn_tf.layers.generated import current_value
+
 
 class RandomLayer:
     """Mixin before a Keras layer: says which of its weights are generated.
@@ -20,6 +22,7 @@ class RandomLayer:
     # What the Keras layer has.
     built: bool
     name: str
+    variables: list
 
     def __init__(self, *args, random="scale", **kwargs):
         if random not in self.GENERATED:
@@ -59,6 +62,18 @@ class RandomLayer:
                 "images to [0, 1] and cast them first: "
                 "`x = x.astype('float32') / 255`."
             )
+
+    def fold_into(self, layer) -> None:
+        """Gives a Keras layer the weights with which it computes what this one does.
+
+        Generated values are those of the scope that the call is made in.
+
+        Args:
+            layer: A built layer of the Keras class that this one derives from.
+        """
+        own = {variable.name: variable for variable in self.variables}
+        for variable in layer.variables:
+            variable.assign(current_value(own[variable.name]))
 
     def hand_over(self) -> None:
         """Leaves the generated weights to a hypernet.

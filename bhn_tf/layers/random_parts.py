@@ -62,6 +62,14 @@ class RandomParts:
         """Whether every row can have a draw of its own."""
         return not self.random.startswith("kernel")
 
+    def fold_into(self, layer) -> None:
+        """As `RandomLayer.fold_into`, of what a Keras layer has no parts for.
+
+        Args:
+            layer: A built layer of the Keras class that this one derives from; its
+                own parts are folded into one by one.
+        """
+
     def hand_over(self) -> None:
         """Leaves the generated weights of all parts to a hypernet."""
         for part in self.random_parts:

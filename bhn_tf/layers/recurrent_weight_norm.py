@@ -125,6 +125,21 @@ class RecurrentWeightNorm(RandomLayer):
         if self.bias is not None:
             self.bias.assign(layer.cell.bias)
 
+    def fold_into(self, layer):
+        cell = layer.cell
+        cell.kernel.assign(
+            self._full_kernel(self.direction, self.scale, self.input_scale)
+        )
+        cell.recurrent_kernel.assign(
+            self._full_kernel(
+                self.recurrent_direction,
+                self.recurrent_scale,
+                self.recurrent_input_scale,
+            )
+        )
+        if self.bias is not None:
+            cell.bias.assign(current_value(self.bias))
+
     # -- the layer ------------------------------------------------------------------
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
@@ -172,7 +187,11 @@ class RecurrentWeightNorm(RandomLayer):
         )
 
     def _kernel(self, direction, scale, input_scale):
-        """A kernel with its scales in it, or of norm 1, in the dtype of the step."""
+        """As `_full_kernel`, in the dtype of the step."""
+        return self._cast(self._full_kernel(direction, scale, input_scale))
+
+    def _full_kernel(self, direction, scale, input_scale):
+        """A kernel with its scales in it, or of norm 1."""
         kernel = current_value(direction)
         if self.scale is not None:
             factor = _inverse_norm(kernel)
@@ -181,7 +200,7 @@ class RecurrentWeightNorm(RandomLayer):
             kernel = tf.cast(kernel, factor.dtype) * factor
         if input_scale is not None:
             kernel *= tf.cast(current_value(input_scale), kernel.dtype)[:, None]
-        return self._cast(kernel)
+        return kernel
 
     def _has_draw_for_each_row(self) -> bool:
         return any(

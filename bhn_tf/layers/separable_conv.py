@@ -7,6 +7,7 @@ from bhn_tf.layers.depthwise_conv import (
     WeightNormDepthwiseConv1D,
     WeightNormDepthwiseConv2D,
 )
+from bhn_tf.layers.generated import current_value
 from bhn_tf.layers.random_parts import RandomParts
 
 
@@ -70,6 +71,12 @@ class _WeightNormSeparableConv(RandomParts):
     def bias(self):
         """The bias, or `None`."""
         return self.pointwise.bias
+
+    def fold_into(self, layer):
+        layer.depthwise_kernel.assign(self.depthwise.folded_kernel())
+        layer.pointwise_kernel.assign(self.pointwise.folded_kernel())
+        if self.bias is not None:
+            layer.bias.assign(current_value(self.bias))
 
     def call(self, inputs):
         return self.pointwise(self.depthwise(inputs))

@@ -237,6 +237,34 @@ class WeightNorm(RandomLayer):
             flat.append(tf.reshape(values, [-1, tf.size(self.scale)]))
         return tf.nn.moments(tf.concat(flat, axis=0), axes=[0])
 
+    def folded_kernel(self) -> tf.Tensor:
+        """The kernel with its scales in it, of the scope that the call is made in."""
+        kernel = current_value(self.direction)
+        if self.scale is not None:
+            factor = inverse_norm(self.direction, self._norm_axes())
+            factor *= tf.cast(current_value(self.scale), factor.dtype)
+            kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
+        if self.input_scale is not None:
+            values = tf.cast(current_value(self.input_scale), kernel.dtype)
+            kernel *= self._inputs_over_kernel(values)
+        return kernel
+
+    def _inputs_over_kernel(self, values):
+        """Shapes a scale for each input to multiply the kernel, [..., inputs, outputs].
+
+        In groups, an output has the inputs of its group alone.
+        """
+        groups = getattr(self, "groups", 1)
+        by_group = tf.transpose(tf.reshape(values, [groups, -1]))
+        return tf.repeat(by_group, self.direction.shape[-1] // groups, axis=1)
+
+    def fold_into(self, layer):
+        is_embedding = hasattr(layer, "embeddings")
+        kernel = layer.embeddings if is_embedding else layer.kernel
+        kernel.assign(self.folded_kernel())
+        if self.bias is not None:
+            layer.bias.assign(current_value(self.bias))
+
     # -- saving ---------------------------------------------------------------------
 
     # Keras's own methods store the kernel and the bias by name; the scales are

@@ -353,6 +353,11 @@ class BayesianHypernet(PredictiveModel):
     def draw(self, seed: int | None = None, scales=None) -> keras.Model:
         """Returns one plausible network, an ordinary deterministic Keras model.
 
+        Of a model from `bhn_tf.from_keras` it consists of Keras's own layers, as the
+        original does, with g folded into their kernels: it is saved, loaded and
+        exported without this library. A network that was written with `bhn_tf.layers`
+        keeps these.
+
         Args:
             seed: A non-negative integer for the same draw every time.
             scales: g of shape [D], instead of a new draw.
@@ -375,7 +380,8 @@ class BayesianHypernet(PredictiveModel):
             raise ValueError(
                 f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
             )
-        return network_with_scales(self.posterior, scales)
+        is_converted = self.conversion_report is not None
+        return network_with_scales(self.posterior, scales, is_folded=is_converted)
 
     def summary(self, *args, print_fn=None, **kwargs):
         """Prints the Keras summary, D, the hypernet's share and what is random."""

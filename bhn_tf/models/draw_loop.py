@@ -27,7 +27,12 @@ def over_draws(function: Callable, values, moving, seeds, dtypes):
         What `function` returns, each with a leading axis of S.
     """
     if values.shape[0] == 1:
-        return keras.tree.map_structure(lambda t: t[None], function(values[0]))
+        return keras.tree.map_structure(
+            lambda t: tf.expand_dims(t, 0), function(values[0])
+        )
+
+    if _is_constant(values) and not (moving or seeds):
+        return _over_frozen_draws(function, values)
 
     def of_one(index_and_value):
         index, value = index_and_value
@@ -51,6 +56,38 @@ def over_draws(function: Callable, values, moving, seeds, dtypes):
         variable.assign(_mean_state(state))
     for seed in seeds:
         seed.assign(_of_draw(seed, 0) + tf.constant([0, 1], seed.dtype))
+    return results
+
+
+def _is_constant(values) -> bool:
+    """Whether draws are part of a graph, and no input of it: a frozen ensemble."""
+    return not tf.executing_eagerly() and hasattr(values, "numpy")
+
+
+def _over_frozen_draws(function, values):
+    """As `over_draws`, by a loop that LiteRT and ONNX take as well.
+
+    They have no lists of tensors whose number of rows is open, as those of `tf.map_fn`
+    are. Results are appended to what there is, beginning with the first draw's.
+    """
+
+    def appended(index, results):
+        with keras.StatelessScope(collect_losses=True):
+            new = function(values[index])
+        pairs = zip(tf.nest.flatten(results), tf.nest.flatten(new), strict=True)
+        joined = [tf.concat([old, tf.expand_dims(t, 0)], 0) for old, t in pairs]
+        return index + 1, tf.nest.pack_sequence_as(results, joined)
+
+    first = tf.nest.map_structure(lambda t: tf.expand_dims(t, 0), function(values[0]))
+    shapes = tf.nest.map_structure(
+        lambda t: tf.TensorShape([None, *t.shape[1:]]), first
+    )
+    _, results = tf.while_loop(
+        lambda index, _: index < values.shape[0],
+        appended,
+        (tf.constant(1), first),
+        shape_invariants=(tf.TensorShape([]), shapes),
+    )
     return results
 
 

@@ -4,13 +4,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.networks.copying import (
-    carry_state,
-    copy_network,
-    fresh_layer,
-    is_graph,
-    pairs,
-)
+from bhn_tf.layers.generated import generated_values
+from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
+from bhn_tf.networks.folding import fold, stock_layer
 
 
 def checked_scales(scales, x, posterior) -> tf.Tensor:
@@ -43,25 +39,22 @@ def checked_scales(scales, x, posterior) -> tf.Tensor:
     return scales
 
 
-def network_with_scales(posterior, scales: np.ndarray) -> keras.Model:
-    """Returns a deterministic copy of the network with g [D] in its weights."""
+def network_with_scales(posterior, scales: np.ndarray, is_folded=False) -> keras.Model:
+    """Returns a deterministic copy of the network with g [D] in its weights.
+
+    Args:
+        posterior: A `HypernetPosterior`.
+        scales: g.
+        is_folded: Whether the copy consists of Keras's own layers, with their scales
+            in their kernels.
+    """
     network = posterior.network
-    values = posterior.values_of(tf.constant(scales))
-
-    def carry_draw(layer, copied):
-        carry_state(layer, copied)
-        for old, new in pairs(layer, copied):
-            for variable, target in zip(
-                getattr(old, "generated_weights", ()),
-                getattr(new, "generated_weights", ()),
-                strict=True,
-            ):
-                target.assign(values[id(variable)])
-
-    if is_graph(network):
-        return copy_network(network, fresh_layer, carry_draw)[network]
-    copied = fresh_layer(network)
-    if not copied.built:
-        copied.build_from_config(network.get_build_config())
-    carry_draw(network, copied)
-    return copied
+    with generated_values(posterior.values_of(tf.constant(scales))):
+        if is_graph(network):
+            make = stock_layer if is_folded else fresh_layer
+            return copy_network(network, make, fold)[network]
+        copied = fresh_layer(network)
+        if not copied.built:
+            copied.build_from_config(network.get_build_config())
+        fold(network, copied)
+        return copied

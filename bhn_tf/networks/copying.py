@@ -107,7 +107,16 @@ def fresh_layer(layer):
     if isinstance(layer, keras.layers.Lambda):
         # The function is the caller's own, and no code out of a file.
         return type(layer).from_config(layer.get_config(), safe_mode=False)
-    return type(layer).from_config(config_of(layer))
+    try:
+        return type(layer).from_config(config_of(layer))
+    except Exception as error:
+        kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
+        raise ValueError(
+            f"The layer {layer.name!r} of class {kind} cannot be copied, since it is "
+            f"not made again from its own `get_config()`: {reason}. Keras could not "
+            "load it from a file either. Give the class a `get_config` of what its "
+            "constructor takes."
+        ) from error
 
 
 def config_of(layer) -> dict:
@@ -140,8 +149,8 @@ def carry_own_state(layer, copied) -> None:
 def pairs(layer, copied) -> list[tuple]:
     """A layer and the layers inside it, each with its copy.
 
-    Of a layer without any inside, the copy may be made of several; one whose layers
-    were exchanged is its copy's content.
+    Where either has none inside, the other may be made of several; one whose layers
+    were exchanged is paired by its content.
     """
     found: dict[int, tuple] = {}
 
@@ -150,10 +159,12 @@ def pairs(layer, copied) -> list[tuple]:
             return
         if isinstance(new, EnteredLayer) and not isinstance(old, EnteredLayer):
             new = new.layer
+        if isinstance(old, EnteredLayer) and not isinstance(new, EnteredLayer):
+            old = old.layer
         found[id(old)] = old, new
-        inside = keras_adapter.layers_inside(old)
-        if inside:
-            for pair in zip(inside, keras_adapter.layers_inside(new), strict=True):
+        insides = [keras_adapter.layers_inside(each) for each in (old, new)]
+        if all(insides):
+            for pair in zip(*insides, strict=True):
                 visit(*pair)
 
     visit(layer, copied)

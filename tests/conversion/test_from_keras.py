@@ -293,11 +293,11 @@ def test_likelihood_looks_at_the_last_activation(name, from_logits):
 def test_a_drawn_network_is_converted_again():
     model = convert(keras_networks.make("mlp"), random="scale_and_bias")
     drawn = model.draw(seed=1)
-    again = convert(drawn)
+    again = convert(drawn, random="scale_and_bias")
     x = keras_networks.inputs_of(drawn)
     assert_equal_at_centre(drawn, again, x)
     assert again.num_random == model.num_random
-    only = convert(drawn, only="logits")
+    only = convert(drawn, random="scale_and_bias", only="logits")
     assert only.num_random == 2 * NUM_CLASSES
     assert_equal_at_centre(drawn, only, x)
 

@@ -1,0 +1,75 @@
+"""Networks of Keras's own layers that compute what weight-normalised ones do."""
+
+import keras
+
+from bhn_tf.layers.generated import current_value
+from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.networks.copying import carry_own_state, config_of, fresh_layer, pairs
+from bhn_tf.networks.entered import EnteredLayer, build_by_call
+
+
+def stock_layer(layer):
+    """Returns the Keras layer that a twin stands for, or the layer of one's own.
+
+    Args:
+        layer: Any layer; of one that stands for no other, a copy is made.
+    """
+    if isinstance(layer, EnteredLayer):
+        return _without_exchanges(layer)
+    if not _is_twin(layer):
+        return fresh_layer(layer)
+    kind = next(kind for kind in type(layer).__mro__ if _is_of_keras(kind))
+    config = config_of(layer)
+    for argument in ("random", "scale_initializer"):
+        config.pop(argument, None)
+    return kind.from_config(config)
+
+
+def fold(layer, copied) -> None:
+    """Gives what `stock_layer` made the weights of the running scope.
+
+    Args:
+        layer: A layer with its weights.
+        copied: The one in its place, built.
+    """
+    for old, new in pairs(layer, copied):
+        if type(old) is type(new):
+            carry_own_state(old, new)
+            _carry_generated(old, new)
+        elif isinstance(old, RandomLayer | RandomParts):
+            # Cells of recurrent layers differ as well, and are folded with them.
+            old.fold_into(new)
+
+
+def _carry_generated(layer, copied):
+    """Of a layer that stands for no other, the values as they are."""
+    if isinstance(layer, RandomLayer):
+        for variable, target in zip(
+            layer.generated_weights, copied.generated_weights, strict=True
+        ):
+            target.assign(current_value(variable))
+
+
+def _is_twin(layer) -> bool:
+    """Whether a layer is one of this library's; one derived from it has its reasons."""
+    is_random = isinstance(layer, RandomLayer | RandomParts)
+    return is_random and type(layer).__module__.startswith("bhn_tf.layers.")
+
+
+def _is_of_keras(kind) -> bool:
+    return kind.__module__.split(".")[0] == "keras"
+
+
+def _without_exchanges(entered):
+    """The layer of one's own as it was, unless it was given a γ that it has not."""
+    original = entered.get_config()
+    layer = keras.saving.deserialize_keras_object(original["layer"])
+    trial = keras.saving.deserialize_keras_object(original["layer"])
+    build_by_call(trial, original["called"])
+    has_place = all(
+        getattr(new, "gamma", None) is not None
+        for old, new in pairs(entered, trial)
+        if _is_twin(old) and getattr(old, "gamma", None) is not None
+    )
+    return layer if has_place else fresh_layer(entered)
