@@ -66,8 +66,8 @@ setup(
             *BEAM,
             *DEMO,
             *TUNER,
-            # Invalid and valid input of every public entry.
             "ai-edge-litert>=1.2",
+            # Invalid and valid input of every public entry.
             "hypothesis>=6.100",
             "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
