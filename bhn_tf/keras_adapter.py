@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
+    _collective_all_reduce_multi_worker,
     convert_to_np_if_not_ragged,
     potentially_ragged_concat,
     reduce_per_replica,
@@ -277,6 +278,11 @@ def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
         distribute_strategy=strategy,
         steps_per_execution=1,
     )
+
+
+def spans_processes(strategy) -> bool:
+    """Whether a strategy spreads over several processes."""
+    return _collective_all_reduce_multi_worker(strategy)
 
 
 def repeats(dataset: tf.data.Dataset) -> bool:

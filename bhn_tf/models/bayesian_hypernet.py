@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
-from bhn_tf.models import data_initialization
+from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
@@ -197,6 +197,7 @@ class BayesianHypernet(PredictiveModel):
         """
         check_count("num_samples", num_samples, minimum=2)
         self.check_data(x, y)
+        seed = workers.agreed_seed(self.distribute_strategy, seed)
         draws = self.posterior.draw(num_samples, seed)
         log_probs = self._log_probs(x, y, batch_size, draws)
         return self.objective.estimate(log_probs, draws)

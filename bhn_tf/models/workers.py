@@ -1,0 +1,195 @@
+"""Several processes that train one model: `tf.distribute.MultiWorkerMirroredStrategy`.
+
+Stock Keras 3 trips over this strategy: it averages what a step logs over an axis of
+rows that scalars have not, and every process shuffles and draws by itself. What it
+takes to be right there is in this file; with one process, all of it does nothing.
+
+The processes run the same program on the same data. Each takes its share of every
+global batch, and what one of them draws or shuffles by chance, all take from the chief.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.feed import Feed
+from bhn_tf.data_feeds.kinds import ArrayFeed, DatasetFeed
+
+#: What TensorFlow raises where another process does not answer any more.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+    tf.errors.InternalError,
+)
+
+
+class WorkerLost(RuntimeError):
+    """Another process of a training is gone, or does not answer in time."""
+
+
+def are_several(strategy) -> bool:
+    """Whether a strategy spreads over several processes."""
+    return keras_adapter.spans_processes(strategy)
+
+
+def is_chief(strategy) -> bool:
+    """Whether this process is the one that writes; a process alone always is."""
+    if not are_several(strategy):
+        return True
+    resolver = strategy.cluster_resolver
+    jobs = resolver.cluster_spec().jobs
+    job, index = ("chief" if "chief" in jobs else "worker"), 0
+    return (resolver.task_type, resolver.task_id) == (job, index)
+
+
+def agreed(strategy, number: int) -> int:
+    """Returns the chief's number on every process; all of them have to ask.
+
+    Args:
+        strategy: The strategy.
+        number: An integer; those of other processes do not count.
+
+    Raises:
+        WorkerLost: If a process is gone.
+    """
+    if not are_several(strategy):
+        return number
+
+    def of_first_replica():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.where(replica == 0, tf.constant(number, tf.int64), 0)
+
+    with lost_workers_named():
+        total = strategy.reduce("SUM", strategy.run(of_first_replica), axis=None)
+        return int(total)
+
+
+def agreed_seed(strategy, seed):
+    """Returns a seed that all processes have: one that was given, or the chief's."""
+    if seed is not None or not are_several(strategy):
+        return seed
+    return agreed(strategy, int(tf.random.uniform([], maxval=2**31 - 1, dtype="int32")))
+
+
+@contextlib.contextmanager
+def lost_workers_named() -> Iterator[None]:
+    """Says what TensorFlow's errors of a lost connection mean.
+
+    Raises:
+        WorkerLost: In place of such an error.
+    """
+    try:
+        yield
+    except _LOST as error:
+        raise WorkerLost(
+            "Another worker of this training is gone, or has not answered in time: "
+            f"{_first_line(error)} Start all workers again; what was kept last is where "
+            "they can go on."
+        ) from error
+
+
+def _first_line(error) -> str:
+    return (error.message or str(error)).strip().split("\n")[0][:200].rstrip(".") + "."
+
+
+def logs_of_step(logs: dict, strategy) -> dict:
+    """Gives what a step logs the axis of rows over which Keras averages processes."""
+    if not are_several(strategy):
+        return logs
+    return {name: tf.reshape(value, [1]) for name, value in logs.items()}
+
+
+# -- data ------------------------------------------------------------------------------
+
+
+def shared_out(x, strategy):
+    """Lets every process take its share of each batch of a data set.
+
+    By itself TensorFlow shares out files, and processes with fewer would wait for ever.
+    A policy that the data set has been given stays.
+    """
+    if not are_several(strategy) or not isinstance(x, tf.data.Dataset):
+        return x
+    options = tf.data.Options()
+    policies = tf.data.experimental.AutoShardPolicy
+    if x.options().experimental_distribute.auto_shard_policy != policies.AUTO:
+        return x
+    options.experimental_distribute.auto_shard_policy = policies.DATA
+    return x.with_options(options)
+
+
+def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
+    """Returns the arguments of `fit` as several processes need them.
+
+    Arrays are shuffled alike everywhere, so that every row is seen once an epoch.
+
+    Args:
+        arguments: Those of `fit`, by name.
+        feed: What `x`, `y` and `sample_weight` of them are.
+        strategy: The strategy.
+
+    Raises:
+        ValueError: If the data come from Python, in an order of each process's own.
+    """
+    if not are_several(strategy):
+        return arguments
+    if isinstance(feed, DatasetFeed):
+        return {**arguments, "x": shared_out(feed.x, strategy)}
+    if not isinstance(feed, ArrayFeed):
+        raise ValueError(
+            f"A {type(feed.x).__name__} makes its batches in each process, in an order "
+            "of its own, and rows would be seen twice or never. On several workers "
+            "give arrays, or a `tf.data.Dataset` whose order is the same everywhere."
+        )
+    tensors = feed.as_tensors()
+    rows = keras.tree.lists_to_tuples((tensors.x, tensors.y, tensors.sample_weight))
+    split = arguments["validation_split"]
+    if split and arguments["validation_data"] is None:
+        # The same rounding as Keras's own split.
+        num_rows = math.floor(feed.num_rows * (1.0 - split))
+        arguments["validation_data"] = _given(_cut(rows, slice(num_rows, None)))
+        rows = _cut(rows, slice(num_rows))
+    dataset = _shuffled(
+        _given(rows),
+        arguments["batch_size"] or 32,
+        agreed_seed(strategy, None) if arguments["shuffle"] else None,
+    )
+    return {
+        **arguments,
+        "x": shared_out(dataset, strategy),
+        "y": None,
+        "sample_weight": None,
+        "batch_size": None,
+        "shuffle": False,
+        "validation_split": 0.0,
+        "validation_batch_size": arguments["validation_batch_size"]
+        or arguments["batch_size"],
+    }
+
+
+def _shuffled(rows, batch_size: int, seed: int | None) -> tf.data.Dataset:
+    """Batches of rows, in each epoch in an order that follows from the seed."""
+    num_rows = int(keras.tree.flatten(rows)[0].shape[0])
+    order = tf.data.Dataset.range(num_rows)
+    if seed is not None:
+        order = order.shuffle(num_rows, seed=seed, reshuffle_each_iteration=True)
+    return order.batch(batch_size).map(
+        lambda indices: tf.nest.map_structure(lambda t: tf.gather(t, indices), rows)
+    )
+
+
+def _cut(rows, part: slice):
+    return keras.tree.map_structure(
+        lambda leaf: None if leaf is None else leaf[part], rows
+    )
+
+
+def _given(rows) -> tuple:
+    """`(x, y)`, or `(x, y, sample_weight)` where there are weights."""
+    return rows if rows[2] is not None else rows[:2]
