@@ -9,10 +9,13 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.callbacks import Diverged, DivergenceGuard
+from bhn_tf.models import workers
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
 _SECONDS_BETWEEN_CHECKPOINTS = 20.0
+# Longer than a worker may write or draw pictures while others wait for it.
+_SECONDS_TO_WAIT_FOR_WORKERS = 600.0
 
 
 @functools.cache
@@ -23,6 +26,12 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
+    if name == "multi_worker":
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            communication_options=tf.distribute.experimental.CommunicationOptions(
+                timeout_seconds=_SECONDS_TO_WAIT_FOR_WORKERS
+            )
+        )
     return tf.distribute.get_strategy()
 
 
@@ -83,7 +92,9 @@ class _Progress(keras.callbacks.Callback):
         entry |= {name: float(value) for name, value in logs.items()}
         self._logged.append({**entry, "seconds": now - self._started})
         is_last = done == self._epochs
-        if is_last or now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS:
+        is_due = now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS
+        # All workers save at once: they share the work, and go on from one epoch.
+        if is_last or workers.agreed(self.model.distribute_strategy, int(is_due)):
             # Log lines beyond the checkpoint are dropped when a killed run goes on.
             self._folder.epochs.replace(self._method, self._logged)
             self._folder.checkpoints.save(self._method, done, self.model)

@@ -9,6 +9,7 @@ global batch, and what one of them draws or shuffles by chance, all take from th
 """
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator
 
@@ -61,13 +62,49 @@ def agreed(strategy, number: int) -> int:
     if not are_several(strategy):
         return number
 
-    def of_first_replica():
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.where(replica == 0, tf.constant(number, tf.int64), 0)
-
     with lost_workers_named():
-        total = strategy.reduce("SUM", strategy.run(of_first_replica), axis=None)
-        return int(total)
+        return int(_from_first_replica(strategy)(tf.constant(number, tf.int64)))
+
+
+@functools.cache
+def _from_first_replica(strategy):
+    """The compiled function that brings a number of the first replica to all."""
+
+    def of_replica(number):
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.where(replica == 0, number, 0)
+
+    @tf.function(autograph=False)
+    def of_all(number):
+        numbers = strategy.run(of_replica, args=(number,))
+        return strategy.reduce("SUM", numbers, axis=None)
+
+    return of_all
+
+
+def all_say(strategy, is_true: bool) -> bool:
+    """Whether something holds on every process; all of them have to ask.
+
+    Raises:
+        WorkerLost: If a process is gone.
+    """
+    if not are_several(strategy):
+        return is_true
+    with lost_workers_named():
+        total = int(_sum_of_all(strategy)(tf.constant(int(is_true), tf.int64)))
+    return total == strategy.num_replicas_in_sync
+
+
+@functools.cache
+def _sum_of_all(strategy):
+    """The compiled function that adds the numbers of all replicas."""
+
+    @tf.function(autograph=False)
+    def of_all(number):
+        numbers = strategy.run(tf.identity, args=(number,))
+        return strategy.reduce("SUM", numbers, axis=None)
+
+    return of_all
 
 
 def agreed_seed(strategy, seed):

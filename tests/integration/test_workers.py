@@ -1,0 +1,99 @@
+"""Several worker processes on this machine do what one does; see `several_workers.py`."""
+
+import json
+import socket
+
+import keras
+import numpy as np
+import pytest
+
+from tests.integration import several_workers
+
+
+def cluster(num_workers):
+    """TF_CONFIG of each of several workers on free ports of this machine."""
+    sockets = [socket.socket() for _ in range(num_workers)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return [
+        json.dumps(
+            {
+                "cluster": {"worker": addresses},
+                "task": {"type": "worker", "index": index},
+            }
+        )
+        for index in range(num_workers)
+    ]
+
+
+def found_by(start, num_workers):
+    """What each worker has found, and behind it what one process finds alone."""
+    processes = [
+        start(several_workers.__file__, TF_CONFIG=config)
+        for config in cluster(num_workers)
+    ]
+    processes.append(start(several_workers.__file__))
+    return [json.loads(output().splitlines()[-1]) for output in processes]
+
+
+def assert_as_one_process(found):
+    *workers, alone = found
+    for worker in workers:
+        assert worker["without_noise"].keys() == alone["without_noise"].keys()
+        for name, value in alone["without_noise"].items():
+            np.testing.assert_allclose(
+                flat(worker["without_noise"][name]),
+                flat(value),
+                rtol=1e-5,
+                atol=1e-5,
+                err_msg=name,
+            )
+        np.testing.assert_allclose(
+            worker["seeded"]["samples"], alone["seeded"]["samples"], atol=1e-5
+        )
+
+
+def flat(values):
+    return np.array(keras.tree.flatten(values))
+
+
+def assert_rows_seen_once(found):
+    *workers, alone = found
+    orders = []
+    for epoch in range(2):
+        rows = sum((worker["shuffled"]["seen"][epoch] for worker in workers), [])
+        assert sorted(rows) == list(range(several_workers.NUM_ROWS))
+        orders.append(rows)
+    assert orders[0] != orders[1]
+    for worker in workers:
+        assert worker["shuffled"]["num_examples"] == alone["shuffled"]["num_examples"]
+
+
+@pytest.fixture(scope="module")
+def found(run_python):
+    return found_by(run_python, 2)
+
+
+def test_two_workers_equal_one_process_where_nothing_is_random(found):
+    assert_as_one_process(found)
+
+
+def test_each_row_is_seen_once_an_epoch(found):
+    assert_rows_seen_once(found)
+
+
+def test_workers_agree_where_something_is_random(found):
+    first, second, _ = found
+    assert first["with_noise"] == second["with_noise"]
+    assert np.isfinite(first["with_noise"]["loss"]).all()
+
+
+@pytest.mark.slow
+def test_four_workers(run_python):
+    found = found_by(run_python, 4)
+    assert_as_one_process(found)
+    assert_rows_seen_once(found)
+    assert all(each["with_noise"] == found[0]["with_noise"] for each in found[1:4])
