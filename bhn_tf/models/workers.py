@@ -126,13 +126,14 @@ def lost_workers_named() -> Iterator[None]:
     except _LOST as error:
         raise WorkerLost(
             "Another worker of this training is gone, or has not answered in time: "
-            f"{_first_line(error)} Start all workers again; what was kept last is where "
-            "they can go on."
+            f"{_first_line(error)} Start all workers again: they can go on from what "
+            "was kept last."
         ) from error
 
 
 def _first_line(error) -> str:
-    return (error.message or str(error)).strip().split("\n")[0][:200].rstrip(".") + "."
+    text = (error.message or str(error)).split("}} ")[-1].strip()
+    return text.split("\n")[0][:200].rstrip(":.") + "."
 
 
 def logs_of_step(logs: dict, strategy) -> dict:

@@ -1,4 +1,4 @@
-"""Several worker processes on this machine do what one does; see `several_workers.py`."""
+"""Several processes on this machine do what one does; see `several_workers.py`."""
 
 import json
 import socket
@@ -64,9 +64,11 @@ def assert_rows_seen_once(found):
     *workers, alone = found
     orders = []
     for epoch in range(2):
-        rows = sum((worker["shuffled"]["seen"][epoch] for worker in workers), [])
-        assert sorted(rows) == list(range(several_workers.NUM_ROWS))
-        orders.append(rows)
+        rows = np.concatenate([worker["shuffled"]["seen"][epoch] for worker in workers])
+        np.testing.assert_array_equal(
+            np.sort(rows), np.arange(several_workers.NUM_ROWS)
+        )
+        orders.append(rows.tolist())
     assert orders[0] != orders[1]
     for worker in workers:
         assert worker["shuffled"]["num_examples"] == alone["shuffled"]["num_examples"]
