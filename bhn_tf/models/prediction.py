@@ -231,7 +231,7 @@ class Prediction(keras.Model):
             return function(_inputs_of(data), values, *more)
 
         x = workers.shared_out(feed.x, strategy)
-        with workers.lost_workers_named():
+        with workers.lost_workers_named(strategy):
             return answer_batches(
                 self, of_batch, x, batch_size, verbose, steps, callbacks
             )

@@ -230,7 +230,7 @@ class Training(keras.Model):
             with (
                 self.objective.settings_of_fit(),
                 self._evaluations.beside_training(),
-                workers.lost_workers_named(),
+                workers.lost_workers_named(self.distribute_strategy),
             ):
                 return super().fit(**arguments)
 
@@ -346,7 +346,8 @@ class Training(keras.Model):
             self._evaluations.make_room_for(draws)
         # Within `fit`, Keras expects to find the validation's sums in the metrics.
         sums = [] if feed is None else self._sums_of_metrics()
-        with self._evaluations.one(draws, sums), workers.lost_workers_named():
+        lost_named = workers.lost_workers_named(self.distribute_strategy)
+        with self._evaluations.one(draws, sums), lost_named:
             if feed is not None:
                 self._keep_ranks("test_function", feed)
             yield

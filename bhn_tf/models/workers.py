@@ -62,7 +62,7 @@ def agreed(strategy, number: int) -> int:
     if not are_several(strategy):
         return number
 
-    with lost_workers_named():
+    with lost_workers_named(strategy):
         return int(_from_first_replica(strategy)(tf.constant(number, tf.int64)))
 
 
@@ -90,7 +90,7 @@ def all_say(strategy, is_true: bool) -> bool:
     """
     if not are_several(strategy):
         return is_true
-    with lost_workers_named():
+    with lost_workers_named(strategy):
         total = int(_sum_of_all(strategy)(tf.constant(int(is_true), tf.int64)))
     return total == strategy.num_replicas_in_sync
 
@@ -115,8 +115,11 @@ def agreed_seed(strategy, seed):
 
 
 @contextlib.contextmanager
-def lost_workers_named() -> Iterator[None]:
+def lost_workers_named(strategy) -> Iterator[None]:
     """Says what TensorFlow's errors of a lost connection mean.
+
+    Args:
+        strategy: The strategy; with one process, errors pass as they are.
 
     Raises:
         WorkerLost: In place of such an error.
@@ -124,6 +127,8 @@ def lost_workers_named() -> Iterator[None]:
     try:
         yield
     except _LOST as error:
+        if not are_several(strategy):
+            raise
         raise WorkerLost(
             "Another worker of this training is gone, or has not answered in time: "
             f"{_first_line(error)} Start all workers again: they can go on from what "

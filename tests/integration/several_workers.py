@@ -1,12 +1,9 @@
 """One of several workers on this machine; prints what it found as a line of JSON.
 
-    TF_CONFIG=... python tests/integration/several_workers.py
-
-Without TF_CONFIG it does the same in one process, for comparison.
+TF_CONFIG=... python tests/integration/several_workers.py
 """
 
 import json
-import os
 
 import keras
 import numpy as np
@@ -116,16 +113,17 @@ def seeded(strategy):
     return {"samples": model.predict_samples(x, **arguments).tolist()}
 
 
-def main():
-    is_one = "TF_CONFIG" not in os.environ
-    if is_one:
-        strategy = tf.distribute.get_strategy()
-    else:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        assert workers.agreed(strategy, 3 + workers.is_chief(strategy)) == 4
+def found_with(strategy):
     parts = (without_noise, shuffled, with_noise, seeded)
-    found = {part.__name__: part(strategy) for part in parts}
-    print("\n" + json.dumps(found))
+    return {part.__name__: part(strategy) for part in parts}
+
+
+def main():
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    is_chief = workers.is_chief(strategy)
+    assert workers.agreed(strategy, 3 + is_chief) == 4
+    assert workers.all_say(strategy, True) and not workers.all_say(strategy, is_chief)
+    print("\n" + json.dumps(found_with(strategy)))
 
 
 if __name__ == "__main__":

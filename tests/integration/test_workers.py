@@ -1,13 +1,20 @@
 """Several processes on this machine do what one does; see `several_workers.py`."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.integration import several_workers
+from tests.integration import several_workers, trained_by_workers
+from tests.integration.conftest import ROOT
 
 
 def cluster(num_workers):
@@ -35,8 +42,8 @@ def found_by(start, num_workers):
         start(several_workers.__file__, TF_CONFIG=config)
         for config in cluster(num_workers)
     ]
-    processes.append(start(several_workers.__file__))
-    return [json.loads(output().splitlines()[-1]) for output in processes]
+    alone = several_workers.found_with(tf.distribute.get_strategy())
+    return [*(json.loads(output().splitlines()[-1]) for output in processes), alone]
 
 
 def assert_as_one_process(found):
@@ -99,3 +106,52 @@ def test_four_workers(run_python):
     assert_as_one_process(found)
     assert_rows_seen_once(found)
     assert all(each["with_noise"] == found[0]["with_noise"] for each in found[1:4])
+
+
+# -- a trainer -------------------------------------------------------------------------
+
+
+def started(folder, *epochs):
+    """Starts two workers of a trainer, each to be killed at an epoch, or `None`."""
+    return [
+        subprocess.Popen(
+            [sys.executable, trained_by_workers.__file__, str(folder)]
+            + ([] if epoch is None else [str(epoch)]),
+            env={
+                **os.environ,
+                "TF_CONFIG": config,
+                "CUDA_VISIBLE_DEVICES": "",
+                "PYTHONPATH": str(ROOT),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for config, epoch in zip(cluster(2), epochs, strict=True)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1], ids=["the chief", "another"])
+def test_a_killed_worker_ends_the_others_and_all_go_on_together(victim, tmp_path):
+    folder = tmp_path / "run"
+    processes = started(folder, *(2 if victim == index else None for index in (0, 1)))
+    assert processes[victim].wait(timeout=600) == -signal.SIGKILL
+    killed_at = time.monotonic()
+    _, errors = processes[1 - victim].communicate(timeout=120)
+    print(f"The other one ended after {time.monotonic() - killed_at:.0f} s.")
+    assert processes[1 - victim].returncode == 1
+    assert "Another worker of this training is gone" in errors
+    assert errors.strip().count("\n") == 0
+    # The last checkpoint is that of two epochs; nothing is trained twice.
+    processes = started(folder, None, None)
+    (shown, errors), (nothing, no_errors) = (
+        p.communicate(timeout=600) for p in processes
+    )
+    assert [p.returncode for p in processes] == [0, 0], errors + no_errors
+    assert "Training deterministic, after 2 epochs" in shown and not nothing
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    found = [(entry["method"], entry["epoch"]) for entry in map(json.loads, lines)]
+    methods = ("deterministic", "bhn")
+    assert found == [(name, epoch) for name in methods for epoch in (1, 2, 3, 4)]
+    assert {path.name for path in folder.iterdir()} >= {"model.keras", "results.json"}

@@ -1,6 +1,6 @@
 """A worker of a short run of a trainer, which can be told to be killed at an epoch.
 
-    TF_CONFIG=... python tests/integration/trained_by_workers.py FOLDER [EPOCH]
+TF_CONFIG=... python tests/integration/trained_by_workers.py FOLDER [EPOCH]
 """
 
 import os
