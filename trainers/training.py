@@ -1,6 +1,7 @@
 """Training that shows progress, resumes after a kill and repeats exactly."""
 
 import functools
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -27,11 +28,14 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     if name == "multi_worker":
-        return tf.distribute.MultiWorkerMirroredStrategy(
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=tf.distribute.experimental.CommunicationOptions(
                 timeout_seconds=_SECONDS_TO_WAIT_FOR_WORKERS
             )
         )
+        # TensorFlow has taken it, and a worker that is told to end would go on.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return strategy
     return tf.distribute.get_strategy()
 
 

@@ -11,6 +11,7 @@ global batch, and what one of them draws or shuffles by chance, all take from th
 import contextlib
 import functools
 import math
+import re
 from collections.abc import Iterator
 
 import keras
@@ -131,14 +132,19 @@ def lost_workers_named(strategy) -> Iterator[None]:
             raise
         raise WorkerLost(
             "Another worker of this training is gone, or has not answered in time: "
-            f"{_first_line(error)} Start all workers again: they can go on from what "
+            f"{cause_of(error)} Start all workers again: they can go on from what "
             "was kept last."
         ) from error
 
 
-def _first_line(error) -> str:
-    text = (error.message or str(error)).split("}} ")[-1].strip()
-    return text.split("\n")[0][:200].rstrip(":.") + "."
+def cause_of(error) -> str:
+    """Returns what TensorFlow says of a lost connection, in a line."""
+    text = error.message or str(error)
+    # Each has a line of its own behind a sentence that says what is missed.
+    silent = re.findall(r"^/job:\S+$", text, re.MULTILINE)
+    if silent:
+        return f"no heartbeat of {', '.join(dict.fromkeys(silent))}."
+    return text.split("}} ")[-1].strip().split("\n")[0][:200].rstrip(":.") + "."
 
 
 def logs_of_step(logs: dict, strategy) -> dict:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bhn_tf.models import workers
 from tests.integration import several_workers, trained_by_workers
 from tests.integration.conftest import ROOT
 
@@ -47,8 +48,8 @@ def found_by(start, num_workers):
 
 
 def assert_as_one_process(found):
-    *workers, alone = found
-    for worker in workers:
+    *several, alone = found
+    for worker in several:
         assert worker["without_noise"].keys() == alone["without_noise"].keys()
         for name, value in alone["without_noise"].items():
             np.testing.assert_allclose(
@@ -67,17 +68,31 @@ def flat(values):
     return np.array(keras.tree.flatten(values))
 
 
+def test_a_lost_worker_is_named():
+    error = tf.errors.UnavailableError(
+        None,
+        None,
+        "Graph execution error:\n\nCollective ops is aborted by: Error reported from "
+        "/job:worker/task:0: The following tasks are unhealthy (stopped sending "
+        "heartbeats):\n/job:worker/replica:0/task:1\nThe tasks have crashed.",
+    )
+    alone = tf.distribute.get_strategy()
+    with pytest.raises(tf.errors.UnavailableError), workers.lost_workers_named(alone):
+        raise error
+    assert workers.cause_of(error) == "no heartbeat of /job:worker/replica:0/task:1."
+
+
 def assert_rows_seen_once(found):
-    *workers, alone = found
+    *several, alone = found
     orders = []
     for epoch in range(2):
-        rows = np.concatenate([worker["shuffled"]["seen"][epoch] for worker in workers])
+        rows = np.concatenate([worker["shuffled"]["seen"][epoch] for worker in several])
         np.testing.assert_array_equal(
             np.sort(rows), np.arange(several_workers.NUM_ROWS)
         )
         orders.append(rows.tolist())
     assert orders[0] != orders[1]
-    for worker in workers:
+    for worker in several:
         assert worker["shuffled"]["num_examples"] == alone["shuffled"]["num_examples"]
 
 
