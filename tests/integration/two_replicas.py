@@ -231,9 +231,7 @@ def every_replica_has_its_own_noise():
 
 
 def averaging():
-    return keras.optimizers.Adam(
-        0.05, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2
-    )
+    return keras.optimizers.Adam(0.05, use_ema=True, ema_momentum=0.5)
 
 
 def results_of_shared_noise(strategy, **kwargs):
@@ -314,11 +312,13 @@ def what_cannot_work_is_refused():
     x, y = networks.data(8)
     made_outside = networks.compiled(networks.bayesian(num_examples=8))
     accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
+    overwriting = keras.optimizers.Adam(use_ema=True, ema_overwrite_frequency=2)
     with two_replicas().scope():
         model = networks.bayesian()
         for words, call in {
             "jit_compile": lambda: model.compile("adam", jit_compile=True),
             "gradient_accumulation": lambda: model.compile(accumulating),
+            "ema_overwrite_frequency": lambda: model.compile(overwriting),
             "with strategy.scope": lambda: made_outside.fit(x, y, verbose=0),
             "made outside": lambda: made_outside.evaluate(x, y, verbose=0),
             "outside of": lambda: made_outside.predict(x, verbose=0),
