@@ -15,8 +15,6 @@ from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
 _SECONDS_BETWEEN_CHECKPOINTS = 20.0
-# Longer than a worker may write or draw pictures while others wait for it.
-_SECONDS_TO_WAIT_FOR_WORKERS = 600.0
 
 
 @functools.cache
@@ -28,11 +26,7 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     if name == "multi_worker":
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(
-            communication_options=tf.distribute.experimental.CommunicationOptions(
-                timeout_seconds=_SECONDS_TO_WAIT_FOR_WORKERS
-            )
-        )
+        strategy = workers.strategy_of_workers()
         # TensorFlow has taken it, and a worker that is told to end would go on.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return strategy

@@ -35,6 +35,28 @@ class WorkerLost(RuntimeError):
     """Another process of a training is gone, or does not answer in time."""
 
 
+def strategy_of_workers(
+    silence: float = 60.0, patience: float = 600.0
+) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Returns the strategy of the processes that the variable TF_CONFIG lists.
+
+    To be called before TensorFlow does anything else. TensorFlow's own strategy takes a
+    worker for dead that is silent for ten seconds, as one on a busy machine may be.
+
+    Args:
+        silence: Seconds without a sign of life after which a worker counts as gone.
+        patience: Seconds that a worker which lives may let the others wait.
+    """
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    keras_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
+    return tf.distribute.MultiWorkerMirroredStrategy(
+        cluster_resolver=resolver,
+        communication_options=tf.distribute.experimental.CommunicationOptions(
+            timeout_seconds=patience
+        ),
+    )
+
+
 def are_several(strategy) -> bool:
     """Whether a strategy spreads over several processes."""
     return keras_adapter.spans_processes(strategy)

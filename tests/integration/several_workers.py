@@ -81,7 +81,8 @@ def shuffled(strategy):
         )["x"]
         distributed = strategy.experimental_distribute_dataset(dataset)
         for _ in range(2):
-            epoch = np.concatenate([x for x, _ in distributed])
+            shares = [strategy.experimental_local_results(x)[0] for x, _ in distributed]
+            epoch = np.concatenate(shares)
             found["seen"].append(epoch.tolist())
     return found
 
@@ -119,7 +120,7 @@ def found_with(strategy):
 
 
 def main():
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = workers.strategy_of_workers()
     is_chief = workers.is_chief(strategy)
     assert workers.agreed(strategy, 3 + is_chief) == 4
     assert workers.all_say(strategy, True) and not workers.all_say(strategy, is_chief)
