@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
+    _collective_all_reduce_multi_worker,
     convert_to_np_if_not_ragged,
     potentially_ragged_concat,
     reduce_per_replica,
@@ -26,6 +27,10 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
     is_scipy_sparse,
     scipy_sparse_to_tf_sparse,
 )
+from tensorflow.python.distribute.collective_all_reduce_strategy import (
+    coordination_config_pb2,
+)
+from tensorflow.python.eager import context
 
 # Keeps in its weights what training has measured, and moves it in training only.
 _MOVES_IN_TRAINING_ONLY = (
@@ -277,6 +282,30 @@ def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
         distribute_strategy=strategy,
         steps_per_execution=1,
     )
+
+
+def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
+    """Sets how long the processes of a cluster may be silent before they count as gone.
+
+    TensorFlow has no public name for it. To be called before a strategy is made.
+    """
+    jobs = [job for job in ("chief", "worker") if job in cluster_spec.jobs]
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader=f"/job:{jobs[0]}/replica:0/task:0",
+        heartbeat_timeout_in_ms=int(1000 * seconds),
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(
+                name=job, num_tasks=cluster_spec.num_tasks(job)
+            )
+            for job in jobs
+        ],
+    )
+
+
+def spans_processes(strategy) -> bool:
+    """Whether a strategy spreads over several processes."""
+    return _collective_all_reduce_multi_worker(strategy)
 
 
 def repeats(dataset: tf.data.Dataset) -> bool:

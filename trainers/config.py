@@ -124,8 +124,9 @@ class CommonConfig(CheckedConfig):
     flow_units: tuple = flag((200,), "Hidden units of each conditioner.", **sizes())
     strategy: str = flag(
         "default",
-        "'mirrored' trains on all local devices.",
-        **one_of("default", "mirrored"),
+        "'mirrored' trains on all local devices, 'multi_worker' on the machines that "
+        "TF_CONFIG lists; see docs/distributed.md.",
+        **one_of("default", "mirrored", "multi_worker"),
     )
     jit_compile: bool = flag(False, "Compile training steps with XLA.")
     resume: bool = flag(True, "Go on where an earlier run of this folder stopped.")

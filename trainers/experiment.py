@@ -6,8 +6,12 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from bhn_tf.models.workers import WorkerLost
+from trainers.cluster import chief_alone_prints
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
+from trainers.training import strategy_of
+from trainers.worker_folder import folder_of
 
 
 class Experiment(Protocol):
@@ -63,20 +67,31 @@ def run(experiment: Experiment) -> dict:
             up or the memory does; what is in the folder is whole.
     """
     config = experiment.config
-    folder = RunFolder(config, experiment.name)
+    folder = folder_of(config, experiment.name)
     results = None if config.overwrite else folder.read_results()
     is_complete = getattr(experiment, "is_complete", lambda results: True)
-    if results is None or not is_complete(results):
+    with chief_alone_prints(config):
+        if results is None or not is_complete(results):
+            results = _computed(experiment, folder)
+        else:
+            print(f"This run is finished; {folder.path} stays as it is.\n")
+        print(experiment.table(results))
+        print(experiment.where_to_look(folder))
+    return results
+
+
+def _computed(experiment: Experiment, folder: RunFolder) -> dict:
+    config = experiment.config
+    try:
+        # Workers have to find each other before TensorFlow does anything.
+        strategy_of(config.strategy)
         data = experiment.load()
         with folder, _clear_ends(folder):
             found = experiment.compute(folder, data)
             folder.write_results({**found, "config": dataclasses.asdict(config)})
-        results = folder.read_results()
-    else:
-        print(f"This run is finished; {folder.path} stays as it is.\n")
-    print(experiment.table(results))
-    print(experiment.where_to_look(folder))
-    return results
+            return folder.read_results()
+    except WorkerLost as error:
+        raise UsageProblem(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -43,6 +43,7 @@ class RunFolder:
         name: Name of the trainer, for the default place `runs/<name>`.
 
     Attributes:
+        config: The configuration.
         path: The folder.
         epochs: The log of the epochs.
         checkpoints: What a killed run goes on with.
@@ -53,14 +54,20 @@ class RunFolder:
     """
 
     def __init__(self, config: CommonConfig, name: str):
-        self.path = Path(config.output_dir or Path("runs") / name)
-        self._config = config
+        self.config = config
         self._name = name
-        self._own = OwnFiles(self.path, (_CONFIG, _RESULTS, _EPOCHS))
         self._lock = contextlib.ExitStack()
-        self.epochs = EpochLog(self.path / _EPOCHS)
-        self.checkpoints = Checkpoints(self.path, self._own)
+        self._be_at(Path(config.output_dir or Path("runs") / name))
         self._check()
+        self._refuse_if_in_use()
+
+    def _be_at(self, path: Path) -> None:
+        self.path = path
+        self._own = OwnFiles(path, (_CONFIG, _RESULTS, _EPOCHS))
+        self.epochs = EpochLog(path / _EPOCHS)
+        self.checkpoints = Checkpoints(path, self._own)
+
+    def _refuse_if_in_use(self) -> None:
         if (self.path / _LOCK).exists():
             # A finished run can be shown where nothing can be written.
             with contextlib.suppress(OSError), self._locked():
@@ -98,7 +105,7 @@ class RunFolder:
     def _begin(self) -> None:
         # Again: since the first look, a run may have come and gone.
         self._check()
-        if self._config.overwrite and (self.path / _CONFIG).exists():
+        if self.config.overwrite and (self.path / _CONFIG).exists():
             stay = [p for p in self._own.remove() if p != self.path / _LOCK]
             if stay:
                 names = ", ".join(str(p.relative_to(self.path)) for p in stay[:5])
@@ -112,26 +119,26 @@ class RunFolder:
         for folder in (self.path, self.checkpoints.path):
             remove_unfinished(folder)
         self.epochs.mend()
-        if self._config.overwrite or not (self.path / _CONFIG).exists():
+        if self.config.overwrite or not (self.path / _CONFIG).exists():
             write_json(self.path / _CONFIG, self._identity())
 
     def _identity(self) -> dict:
-        config = json.loads(json.dumps(dataclasses.asdict(self._config)))
+        config = json.loads(json.dumps(dataclasses.asdict(self.config)))
         return {"trainer": self._name, **config}
 
     def _check(self) -> None:
         """Refuses a folder that this run cannot go on with, or cannot overwrite."""
         if not self.path.exists() or self._is_new():
             return
-        if self._config.overwrite and self.path.is_symlink():
+        if self.config.overwrite and self.path.is_symlink():
             raise UsageProblem(
                 f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
                 "folder itself."
             )
         earlier = self._earlier()
-        if self._config.overwrite:
+        if self.config.overwrite:
             return
-        if not self._config.resume:
+        if not self.config.resume:
             raise UsageProblem(
                 f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
                 "delete it, or another --output_dir."

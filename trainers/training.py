@@ -1,6 +1,7 @@
 """Training that shows progress, resumes after a kill and repeats exactly."""
 
 import functools
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.callbacks import Diverged, DivergenceGuard
+from bhn_tf.models import workers
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
@@ -23,6 +25,11 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
+    if name == "multi_worker":
+        strategy = workers.strategy_of_workers()
+        # TensorFlow has taken it, and a worker that is told to end would go on.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        return strategy
     return tf.distribute.get_strategy()
 
 
@@ -83,7 +90,9 @@ class _Progress(keras.callbacks.Callback):
         entry |= {name: float(value) for name, value in logs.items()}
         self._logged.append({**entry, "seconds": now - self._started})
         is_last = done == self._epochs
-        if is_last or now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS:
+        is_due = now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS
+        # All workers save at once: they share the work, and go on from one epoch.
+        if is_last or workers.agreed(self.model.distribute_strategy, int(is_due)):
             # Log lines beyond the checkpoint are dropped when a killed run goes on.
             self._folder.epochs.replace(self._method, self._logged)
             self._folder.checkpoints.save(self._method, done, self.model)

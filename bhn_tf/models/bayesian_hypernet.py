@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
-from bhn_tf.models import data_initialization
+from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
@@ -197,6 +197,7 @@ class BayesianHypernet(PredictiveModel):
         """
         check_count("num_samples", num_samples, minimum=2)
         self.check_data(x, y)
+        seed = workers.agreed_seed(self.distribute_strategy, seed)
         draws = self.posterior.draw(num_samples, seed)
         log_probs = self._log_probs(x, y, batch_size, draws)
         return self.objective.estimate(log_probs, draws)
@@ -211,6 +212,7 @@ class BayesianHypernet(PredictiveModel):
         kl_weight: float = 1.0,
         train_samples: int = 1,
         per_example_noise: bool | int = False,
+        same_noise_on_replicas: bool = False,
         **kwargs,
     ):
         """Configures training, as in Keras, with what the bound adds.
@@ -223,6 +225,9 @@ class BayesianHypernet(PredictiveModel):
             per_example_noise: Whether every row of a batch has a draw of its own; an
                 integer K of at least 2: K draws, shared by the rows of a batch, for
                 gradients nearly as quiet at a smaller price.
+            same_noise_on_replicas: Whether the replicas of a strategy share the draws
+                of a step, which then is one device's step; by default each has draws
+                of its own, for quieter gradients.
             **kwargs: `metrics`, `weighted_metrics`, `loss_weights`, `run_eagerly`,
                 `steps_per_execution`, `jit_compile`, `auto_scale_loss`, as in Keras,
                 and `eval_samples`, the S of `evaluate` and of validation (8; 0 for
@@ -238,6 +243,7 @@ class BayesianHypernet(PredictiveModel):
         self.kl_weight = kl_weight
         self.train_samples = train_samples
         self.per_example_noise = per_example_noise
+        self.noise.is_shared = bool(same_noise_on_replicas)
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -246,6 +252,7 @@ class BayesianHypernet(PredictiveModel):
                 kl_weight=self.objective.settled_kl_weight,
                 train_samples=self.train_samples,
                 per_example_noise=self.per_example_noise,
+                same_noise_on_replicas=self.noise.is_shared,
             )
         return config
 

@@ -35,17 +35,20 @@ class NoiseState(keras.layers.Layer):
             # Every replica advances the counter by the same step.
             aggregation="only_first_replica",
         )
+        #: Whether the replicas of a strategy have one seed, that of one device.
+        self.is_shared = False
         self.built = True
 
     def next_seed(self) -> tf.Tensor:
         """Returns the seed of this step, an int32 pair, and moves on.
 
-        Each replica of a strategy gets a seed of its own.
+        Each replica of a strategy gets a seed of its own, unless they are to share it.
         """
         current = tf.cast(self.state.value, tf.int32)
         self.state.assign_add(tf.constant([0, 1], tf.int64))
         replica = tf.distribute.get_replica_context()
-        if replica is not None and replica.num_replicas_in_sync > 1:
+        is_one = replica is None or replica.num_replicas_in_sync == 1
+        if not (is_one or self.is_shared):
             current = tf.random.experimental.stateless_fold_in(
                 current, replica.replica_id_in_sync_group
             )

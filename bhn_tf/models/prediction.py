@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of
+from bhn_tf.models import workers
 from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
 
 
@@ -177,7 +178,10 @@ class Prediction(keras.Model):
         feed = self._feed_to_answer(x)
         values = self._draws_of_call(num_samples, seed).values
         answers = self._function("mean")(feed.as_tensors().x, values)
-        return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)
+        # Every replica answers the whole batch, one behind the other.
+        return keras.tree.map_structure(
+            lambda tensor: tensor.numpy()[: feed.num_rows], answers
+        )
 
     def predictive(self, x, num_samples: int = 32, seed: int | None = None):
         """Returns the predictive mean as a differentiable function of `x`.
@@ -216,6 +220,8 @@ class Prediction(keras.Model):
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
         feed = self._feed_to_answer(x)
+        strategy = self.distribute_strategy
+        seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values
         if feed.num_rows is not None:
             batch_size = self.answers.rows_at_a_time(batch_size, int(values.shape[0]))
@@ -224,9 +230,11 @@ class Prediction(keras.Model):
         def of_batch(data):
             return function(_inputs_of(data), values, *more)
 
-        return answer_batches(
-            self, of_batch, feed.x, batch_size, verbose, steps, callbacks
-        )
+        x = workers.shared_out(feed.x, strategy)
+        with workers.lost_workers_named(strategy):
+            return answer_batches(
+                self, of_batch, x, batch_size, verbose, steps, callbacks
+            )
 
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""
@@ -234,6 +242,7 @@ class Prediction(keras.Model):
         # A list would be taken for one tensor.
         arrays = keras.tree.lists_to_tuples((feed.x, feed.y))
         batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
+        batches = workers.shared_out(batches, self.distribute_strategy)
         function = self._function("log_probs")
         return answer_batches(
             self,

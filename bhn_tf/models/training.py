@@ -8,7 +8,7 @@ import keras
 
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, readable_data_errors
-from bhn_tf.models import training_options
+from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
 
@@ -153,7 +153,8 @@ class Training(keras.Model):
         if self._compile_metrics is not None:
             self._compile_metrics.update_state(*self._for_metrics(batch, y_pred))
         with self._evaluations.reporting(is_evaluation):
-            return self.get_metrics_result()
+            logs = self.get_metrics_result()
+        return workers.logs_of_step(logs, self.distribute_strategy)
 
     def _for_metrics(self, batch, y_pred):
         """Labels, predictions and weights as Keras's metrics take them."""
@@ -217,13 +218,20 @@ class Training(keras.Model):
             # What has an order of its own: Keras warns where it is told to shuffle it.
             arguments["shuffle"] = feed.can_be_shuffled and arguments["shuffle"]
             arguments.update(x=feed.x, y=feed.y, sample_weight=feed.sample_weight)
+            arguments = workers.training_arguments(
+                arguments, feed, self.distribute_strategy
+            )
             if arguments["validation_data"] is not None:
                 arguments["validation_data"] = self._checked_validation_data(
                     arguments["validation_data"]
                 )
             self._keep_ranks("train_function", feed)
             self._build_optimizer()
-            with self.objective.settings_of_fit(), self._evaluations.beside_training():
+            with (
+                self.objective.settings_of_fit(),
+                self._evaluations.beside_training(),
+                workers.lost_workers_named(self.distribute_strategy),
+            ):
                 return super().fit(**arguments)
 
     def _learn_from_feed(self, feed, validation_split):
@@ -233,7 +241,7 @@ class Training(keras.Model):
         feed = feed_of(*_unpacked(validation_data))
         checked = self._checked(feed)
         if feed.num_rows is None:
-            return checked.x
+            return workers.shared_out(checked.x, self.distribute_strategy)
         return checked.x, checked.y, checked.sample_weight
 
     def evaluate(
@@ -278,6 +286,7 @@ class Training(keras.Model):
                 self._build_from_feed(feed)
                 feed = self._checked(feed)
                 x, y, sample_weight = feed.x, feed.y, feed.sample_weight
+                x = workers.shared_out(x, self.distribute_strategy)
             with self._evaluation(num_samples, seed, feed):
                 return super().evaluate(
                     x=x,
@@ -331,12 +340,14 @@ class Training(keras.Model):
         self.objective.require_num_examples()
         num_samples = self.eval_samples if num_samples is None else num_samples
         check_count("num_samples", num_samples, minimum=0)
+        seed = workers.agreed_seed(self.distribute_strategy, seed)
         draws = self.posterior.draw(num_samples, seed)
         with self._own_scope():
             self._evaluations.make_room_for(draws)
         # Within `fit`, Keras expects to find the validation's sums in the metrics.
         sums = [] if feed is None else self._sums_of_metrics()
-        with self._evaluations.one(draws, sums):
+        lost_named = workers.lost_workers_named(self.distribute_strategy)
+        with self._evaluations.one(draws, sums), lost_named:
             if feed is not None:
                 self._keep_ranks("test_function", feed)
             yield

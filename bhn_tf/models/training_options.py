@@ -28,6 +28,13 @@ def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
             "`gradient_accumulation_steps` fails on several replicas in Keras "
             "(it updates conditionally in replica context). Use larger batches."
         )
+    if getattr(optimizer, "ema_overwrite_frequency", None):
+        raise ValueError(
+            "`ema_overwrite_frequency` fails on several replicas in Keras (it "
+            "overwrites conditionally in replica context). Leave it out: with "
+            "`use_ema=True` the weights become their average at the end of `fit`, or "
+            "for each evaluation with `keras.callbacks.SwapEMAWeights`."
+        )
 
 
 def check_validation_split(validation_split) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from benchmarks import floors, networks, predictions, rows, timing
+from benchmarks import all_reduce, floors, networks, predictions, rows, timing
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,3 +59,11 @@ def test_a_prediction_is_measured():
 def test_results_shows_the_tables_that_were_measured(name):
     table = (ROOT / "benchmarks" / "results" / name).read_text()
     assert table.strip() in (ROOT / "RESULTS.md").read_text()
+
+
+def test_an_all_reduce_moves_four_bytes_a_weight():
+    moved = all_reduce.bytes_of_hypernets(10)
+    assert moved["MeanField()"] == 4 * 2 * 10
+    assert moved["RealNVP(2)"] < moved["RealNVP(8)"]
+    weights = 784 * 800 + 800 * 800 + 800 * 10 + 800 + 800 + 10
+    assert all_reduce.bytes_of_primary() == 4 * weights

@@ -18,9 +18,12 @@ WARNINGS = [
 
 @pytest.fixture(scope="session")
 def run_python():
-    """Starts Python with arguments; returns a function that waits for the output."""
+    """Starts Python with arguments and further variables of the environment.
 
-    def start(*args):
+    Returns a function that waits for the output.
+    """
+
+    def start(*args, **environment):
         process = subprocess.Popen(
             [sys.executable, *WARNINGS, *map(str, args)],
             env={
@@ -28,6 +31,7 @@ def run_python():
                 "CUDA_VISIBLE_DEVICES": "",
                 "PYTHONPATH": str(ROOT),
                 "TF_CPP_MIN_LOG_LEVEL": "3",
+                **environment,
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

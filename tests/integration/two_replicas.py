@@ -24,8 +24,12 @@ def check(function):
 
 
 def two_replicas():
+    return replicas(2)
+
+
+def replicas(number):
     return tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"],
+        [f"CPU:{index}" for index in range(number)],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),
     )
 
@@ -60,11 +64,11 @@ def plain_model(strategy, primary=networks.plain):
     return model
 
 
-def noisy_model(strategy, **kwargs):
+def noisy_model(strategy, make_optimizer=keras.optimizers.Adam, **kwargs):
     with strategy.scope():
         keras.utils.set_random_seed(1)
         model = networks.bayesian(hypernet="mean_field", num_examples=13)
-        model.compile("adam", jit_compile=False, **kwargs)
+        model.compile(make_optimizer(), jit_compile=False, **kwargs)
     return model
 
 
@@ -90,6 +94,7 @@ def results_without_noise(strategy, batch_size):
         **{f"evaluated {name}": value for name, value in evaluated.items()},
         **{f"weight {i}": w for i, w in enumerate(networks.weights_of(model.primary))},
         "predicted": model.predict(x, **arguments),
+        "predicted on batch": model.predict_on_batch(x),
         "steps": keras.ops.convert_to_numpy(model.optimizer.iterations),
         "num_examples": model.num_examples,
     }
@@ -225,6 +230,49 @@ def every_replica_has_its_own_noise():
             assert not np.allclose(seen[i], seen[j])
 
 
+def averaging():
+    return keras.optimizers.Adam(0.05, use_ema=True, ema_momentum=0.5)
+
+
+def results_of_shared_noise(strategy, **kwargs):
+    model = noisy_model(strategy, same_noise_on_replicas=True, **kwargs)
+    logs = model.fit(
+        *networks.data(13), batch_size=6, epochs=2, shuffle=False, verbose=0
+    ).history
+    weights = enumerate(networks.weights_of(model))
+    return {**logs, **{f"weight {i}": value for i, value in weights}}
+
+
+@check
+def the_same_noise_on_request_is_one_devices():
+    """On two and four replicas, of which some have no row of the last batch."""
+    kinds = ({}, {"steps_per_execution": 2}, {"make_optimizer": averaging})
+    for kwargs in kinds:
+        found = results_of_shared_noise(replicas(4), **kwargs)
+        assert_same(found, results_of_shared_noise(one_device(), **kwargs))
+    assert_same(results_of_shared_noise(two_replicas(), **kwargs), found)
+
+
+@check
+def half_precision_is_one_devices():
+    for policy in ("mixed_bfloat16", "mixed_float16"):
+        keras.config.set_dtype_policy(policy)
+        try:
+            found = results_of_shared_noise(two_replicas())
+            expected = results_of_shared_noise(one_device())
+        finally:
+            keras.config.set_dtype_policy("float32")
+        for name in ("loss", "nll", "kl"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=2e-2)
+
+
+@check
+def four_replicas_equal_one_device():
+    found = results_without_noise(replicas(4), 6)
+    assert_same(found, results_without_noise(one_device(), 6))
+    assert found["steps"] == 6 and found["num_examples"] == 13
+
+
 @check
 def draws_of_a_seed_are_those_of_one_device():
     x, y = networks.data(13)
@@ -264,11 +312,13 @@ def what_cannot_work_is_refused():
     x, y = networks.data(8)
     made_outside = networks.compiled(networks.bayesian(num_examples=8))
     accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
+    overwriting = keras.optimizers.Adam(use_ema=True, ema_overwrite_frequency=2)
     with two_replicas().scope():
         model = networks.bayesian()
         for words, call in {
             "jit_compile": lambda: model.compile("adam", jit_compile=True),
             "gradient_accumulation": lambda: model.compile(accumulating),
+            "ema_overwrite_frequency": lambda: model.compile(overwriting),
             "with strategy.scope": lambda: made_outside.fit(x, y, verbose=0),
             "made outside": lambda: made_outside.evaluate(x, y, verbose=0),
             "outside of": lambda: made_outside.predict(x, verbose=0),
@@ -326,8 +376,8 @@ def a_strategy_of_one_device_is_no_strategy():
 
 def main(names):
     cpu = tf.config.list_physical_devices("CPU")[0]
-    half = tf.config.LogicalDeviceConfiguration()
-    tf.config.set_logical_device_configuration(cpu, [half, half])
+    quarter = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(cpu, [quarter] * 4)
     failures = {}
     for name in names:
         try:

@@ -1,0 +1,266 @@
+"""Several processes that train one model: `tf.distribute.MultiWorkerMirroredStrategy`.
+
+Stock Keras 3 trips over this strategy: it averages what a step logs over an axis of
+rows that scalars have not, and every process shuffles and draws by itself. What it
+takes to be right there is in this file; with one process, all of it does nothing.
+
+The processes run the same program on the same data. Each takes its share of every
+global batch, and what one of them draws or shuffles by chance, all take from the chief.
+"""
+
+import contextlib
+import functools
+import math
+import re
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.feed import Feed
+from bhn_tf.data_feeds.kinds import ArrayFeed, DatasetFeed
+
+#: What TensorFlow raises where another process does not answer any more.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+    tf.errors.InternalError,
+)
+
+
+class WorkerLost(RuntimeError):
+    """Another process of a training is gone, or does not answer in time."""
+
+
+def strategy_of_workers(
+    silence: float = 60.0, patience: float = 600.0
+) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Returns the strategy of the processes that the variable TF_CONFIG lists.
+
+    To be called before TensorFlow does anything else. TensorFlow's own strategy takes a
+    worker for dead that is silent for ten seconds, as one on a busy machine may be.
+
+    Args:
+        silence: Seconds without a sign of life after which a worker counts as gone.
+        patience: Seconds that a worker which lives may let the others wait.
+    """
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    keras_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
+    return tf.distribute.MultiWorkerMirroredStrategy(
+        cluster_resolver=resolver,
+        communication_options=tf.distribute.experimental.CommunicationOptions(
+            timeout_seconds=patience
+        ),
+    )
+
+
+def are_several(strategy) -> bool:
+    """Whether a strategy spreads over several processes."""
+    return keras_adapter.spans_processes(strategy)
+
+
+def is_chief(strategy) -> bool:
+    """Whether this process is the one that writes; a process alone always is."""
+    if not are_several(strategy):
+        return True
+    resolver = strategy.cluster_resolver
+    jobs = resolver.cluster_spec().jobs
+    job, index = ("chief" if "chief" in jobs else "worker"), 0
+    return (resolver.task_type, resolver.task_id) == (job, index)
+
+
+def agreed(strategy, number: int) -> int:
+    """Returns the chief's number on every process; all of them have to ask.
+
+    Args:
+        strategy: The strategy.
+        number: An integer; those of other processes do not count.
+
+    Raises:
+        WorkerLost: If a process is gone.
+    """
+    if not are_several(strategy):
+        return number
+
+    with lost_workers_named(strategy):
+        return int(_from_first_replica(strategy)(tf.constant(number, tf.int64)))
+
+
+@functools.cache
+def _from_first_replica(strategy):
+    """The compiled function that brings a number of the first replica to all."""
+
+    def of_replica(number):
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.where(replica == 0, number, 0)
+
+    @tf.function(autograph=False)
+    def of_all(number):
+        numbers = strategy.run(of_replica, args=(number,))
+        return strategy.reduce("SUM", numbers, axis=None)
+
+    return of_all
+
+
+def all_say(strategy, is_true: bool) -> bool:
+    """Whether something holds on every process; all of them have to ask.
+
+    Raises:
+        WorkerLost: If a process is gone.
+    """
+    if not are_several(strategy):
+        return is_true
+    with lost_workers_named(strategy):
+        total = int(_sum_of_all(strategy)(tf.constant(int(is_true), tf.int64)))
+    return total == strategy.num_replicas_in_sync
+
+
+@functools.cache
+def _sum_of_all(strategy):
+    """The compiled function that adds the numbers of all replicas."""
+
+    @tf.function(autograph=False)
+    def of_all(number):
+        numbers = strategy.run(tf.identity, args=(number,))
+        return strategy.reduce("SUM", numbers, axis=None)
+
+    return of_all
+
+
+def agreed_seed(strategy, seed):
+    """Returns a seed that all processes have: one that was given, or the chief's."""
+    if seed is not None or not are_several(strategy):
+        return seed
+    return agreed(strategy, int(tf.random.uniform([], maxval=2**31 - 1, dtype="int32")))
+
+
+@contextlib.contextmanager
+def lost_workers_named(strategy) -> Iterator[None]:
+    """Says what TensorFlow's errors of a lost connection mean.
+
+    Args:
+        strategy: The strategy; with one process, errors pass as they are.
+
+    Raises:
+        WorkerLost: In place of such an error.
+    """
+    try:
+        yield
+    except _LOST as error:
+        if not are_several(strategy):
+            raise
+        raise WorkerLost(
+            "Another worker of this training is gone, or has not answered in time: "
+            f"{cause_of(error)} Start all workers again: they can go on from what "
+            "was kept last."
+        ) from error
+
+
+def cause_of(error) -> str:
+    """Returns what TensorFlow says of a lost connection, in a line."""
+    text = error.message or str(error)
+    # Each has a line of its own behind a sentence that says what is missed.
+    silent = re.findall(r"^/job:\S+$", text, re.MULTILINE)
+    if silent:
+        return f"no heartbeat of {', '.join(dict.fromkeys(silent))}."
+    return text.split("}} ")[-1].strip().split("\n")[0][:200].rstrip(":.") + "."
+
+
+def logs_of_step(logs: dict, strategy) -> dict:
+    """Gives what a step logs the axis of rows over which Keras averages processes."""
+    if not are_several(strategy):
+        return logs
+    return {name: tf.reshape(value, [1]) for name, value in logs.items()}
+
+
+# -- data ------------------------------------------------------------------------------
+
+
+def shared_out(x, strategy):
+    """Lets every process take its share of each batch of a data set.
+
+    By itself TensorFlow shares out files, and processes with fewer would wait for ever.
+    A policy that the data set has been given stays.
+    """
+    if not are_several(strategy) or not isinstance(x, tf.data.Dataset):
+        return x
+    options = tf.data.Options()
+    policies = tf.data.experimental.AutoShardPolicy
+    if x.options().experimental_distribute.auto_shard_policy != policies.AUTO:
+        return x
+    options.experimental_distribute.auto_shard_policy = policies.DATA
+    return x.with_options(options)
+
+
+def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
+    """Returns the arguments of `fit` as several processes need them.
+
+    Arrays are shuffled alike everywhere, so that every row is seen once an epoch.
+
+    Args:
+        arguments: Those of `fit`, by name.
+        feed: What `x`, `y` and `sample_weight` of them are.
+        strategy: The strategy.
+
+    Raises:
+        ValueError: If the data come from Python, in an order of each process's own.
+    """
+    if not are_several(strategy):
+        return arguments
+    if isinstance(feed, DatasetFeed):
+        return {**arguments, "x": shared_out(feed.x, strategy)}
+    if not isinstance(feed, ArrayFeed):
+        raise ValueError(
+            f"A {type(feed.x).__name__} makes its batches in each process, in an order "
+            "of its own, and rows would be seen twice or never. On several workers "
+            "give arrays, or a `tf.data.Dataset` whose order is the same everywhere."
+        )
+    tensors = feed.as_tensors()
+    rows = keras.tree.lists_to_tuples((tensors.x, tensors.y, tensors.sample_weight))
+    split = arguments["validation_split"]
+    if split and arguments["validation_data"] is None:
+        # The same rounding as Keras's own split.
+        num_rows = math.floor(feed.num_rows * (1.0 - split))
+        arguments["validation_data"] = _given(_cut(rows, slice(num_rows, None)))
+        rows = _cut(rows, slice(num_rows))
+    dataset = _shuffled(
+        _given(rows),
+        arguments["batch_size"] or 32,
+        agreed_seed(strategy, None) if arguments["shuffle"] else None,
+    )
+    return {
+        **arguments,
+        "x": shared_out(dataset, strategy),
+        "y": None,
+        "sample_weight": None,
+        "batch_size": None,
+        "shuffle": False,
+        "validation_split": 0.0,
+        "validation_batch_size": arguments["validation_batch_size"]
+        or arguments["batch_size"],
+    }
+
+
+def _shuffled(rows, batch_size: int, seed: int | None) -> tf.data.Dataset:
+    """Batches of rows, in each epoch in an order that follows from the seed."""
+    num_rows = int(keras.tree.flatten(rows)[0].shape[0])
+    order = tf.data.Dataset.range(num_rows)
+    if seed is not None:
+        order = order.shuffle(num_rows, seed=seed, reshuffle_each_iteration=True)
+    return order.batch(batch_size).map(
+        lambda indices: tf.nest.map_structure(lambda t: tf.gather(t, indices), rows)
+    )
+
+
+def _cut(rows, part: slice):
+    return keras.tree.map_structure(
+        lambda leaf: None if leaf is None else leaf[part], rows
+    )
+
+
+def _given(rows) -> tuple:
+    """`(x, y)`, or `(x, y, sample_weight)` where there are weights."""
+    return rows if rows[2] is not None else rows[:2]
