@@ -59,6 +59,12 @@ class ComparisonConfig(CommonConfig):
     )
     initial_stddev: float = flag(0.3, "First std of what is generated.", **positive())
     prior_stddev: float = flag(1.0, "Std of the prior over it.", **positive())
+    prior_center: str = flag(
+        "zero",
+        "The prior's mean: zero, or what the untrained network has; --prior_stddev is "
+        "then a share of it.",
+        **one_of("zero", "initial"),
+    )
     kl_weight: float = flag(
         1.0,
         "Weight of the KL from half of the epochs on; 1 is the bound.",
@@ -178,6 +184,7 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
     options = {
         "likelihood": likelihood,
         "prior_stddev": config.prior_stddev,
+        "prior_loc": "trained" if config.prior_center == "initial" else None,
         "num_examples": num_examples,
     }
     if name == "deterministic":
