@@ -143,7 +143,7 @@ class RunFolder:
                 f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
                 "delete it, or another --output_dir."
             )
-        not_in_identity = _NOT_IN_IDENTITY | self._config.not_in_identity
+        not_in_identity = _NOT_IN_IDENTITY | self.config.not_in_identity
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"
             for name, value in self._identity().items()

@@ -226,17 +226,21 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
         num_rows = math.floor(feed.num_rows * (1.0 - split))
         arguments["validation_data"] = _given(_cut(rows, slice(num_rows, None)))
         rows = _cut(rows, slice(num_rows))
-    dataset = _shuffled(
-        _given(rows),
-        arguments["batch_size"] or 32,
-        agreed_seed(strategy, None) if arguments["shuffle"] else None,
-    )
+    rows = _given(rows)
+    batch_size = arguments["batch_size"] or 32
+    num_batches = -(-_num_rows(rows) // batch_size)
+    steps = arguments["steps_per_epoch"] or num_batches
+    # Steps of the caller's own may need more passes than there are epochs, or fewer.
+    num_passes = -(-steps * arguments["epochs"] // num_batches)
+    seed = agreed_seed(strategy, None) if arguments["shuffle"] else None
+    dataset = _epochs(rows, batch_size, seed, num_passes)
     return {
         **arguments,
         "x": shared_out(dataset, strategy),
         "y": None,
         "sample_weight": None,
         "batch_size": None,
+        "steps_per_epoch": steps,
         "shuffle": False,
         "validation_split": 0.0,
         "validation_batch_size": arguments["validation_batch_size"]
@@ -244,15 +248,33 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     }
 
 
-def _shuffled(rows, batch_size: int, seed: int | None) -> tf.data.Dataset:
-    """Batches of rows, in each epoch in an order that follows from the seed."""
-    num_rows = int(keras.tree.flatten(rows)[0].shape[0])
-    order = tf.data.Dataset.range(num_rows)
-    if seed is not None:
-        order = order.shuffle(num_rows, seed=seed, reshuffle_each_iteration=True)
-    return order.batch(batch_size).map(
-        lambda indices: tf.nest.map_structure(lambda t: tf.gather(t, indices), rows)
+def _epochs(rows, batch_size: int, seed: int | None, num_epochs: int):
+    """Batches of all epochs in a row, each in an order of its own if there is a seed.
+
+    The order follows from seed and epoch alone: that of `Dataset.shuffle` depends on
+    the process's seed, too.
+    """
+    num_rows = _num_rows(rows)
+
+    def batches_of(epoch):
+        order = tf.range(num_rows)
+        if seed is not None:
+            order = tf.random.experimental.stateless_shuffle(
+                order, tf.stack([tf.constant(seed, tf.int64), epoch])
+            )
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
+
+    return (
+        tf.data.Dataset.range(num_epochs)
+        .flat_map(batches_of)
+        .map(
+            lambda order: keras.tree.map_structure(lambda t: tf.gather(t, order), rows)
+        )
     )
+
+
+def _num_rows(rows) -> int:
+    return int(keras.tree.flatten(rows)[0].shape[0])
 
 
 def _cut(rows, part: slice):
