@@ -151,7 +151,8 @@ def started(folder, *epochs):
 def test_a_killed_worker_ends_the_others_and_all_go_on_together(victim, tmp_path):
     folder = tmp_path / "run"
     processes = started(folder, *(2 if victim == index else None for index in (0, 1)))
-    assert processes[victim].wait(timeout=600) == -signal.SIGKILL
+    processes[victim].communicate(timeout=600)
+    assert processes[victim].returncode == -signal.SIGKILL
     killed_at = time.monotonic()
     _, errors = processes[1 - victim].communicate(timeout=120)
     print(f"The other one ended after {time.monotonic() - killed_at:.0f} s.")
