@@ -123,10 +123,10 @@ def seeded(layer_class, arguments):
     if not issubclass(layer_class, WITH_KERNELS):
         return arguments
     if issubclass(layer_class, keras.layers.Embedding):
-        return {"embeddings_initializer": _kernels(1), **arguments}
+        return {"embeddings_initializer": _kernels_of_seed(1), **arguments}
     name, found = layer_class.__name__, {}
     if "Separable" in name:
-        found["pointwise_initializer"] = _kernels(3)
+        found["pointwise_initializer"] = _kernels_of_seed(3)
     is_depthwise = "Depthwise" in name or "Separable" in name
     kernel = "depthwise_initializer" if is_depthwise else "kernel_initializer"
     if issubclass(layer_class, RecurrentWeightNorm):
@@ -136,13 +136,13 @@ def seeded(layer_class, arguments):
         }
     return {
         **found,
-        kernel: _kernels(1),
+        kernel: _kernels_of_seed(1),
         "bias_initializer": keras.initializers.RandomNormal(seed=2),
         **arguments,
     }
 
 
-def _kernels(seed):
+def _kernels_of_seed(seed):
     return keras.initializers.GlorotUniform(seed=seed)
 
 
