@@ -335,7 +335,7 @@ def test_float32_under_every_dtype_policy(name, global_policy):
 
 
 @every_flow
-@pytest.mark.parametrize("size", [19, 64])
+@pytest.mark.parametrize("size", [19, pytest.param(64, marks=pytest.mark.slow)])
 def test_deep_flows_stay_finite(name, size):
     keras.utils.set_random_seed(0)
     hypernet = FLOWS[name](16, (16,))

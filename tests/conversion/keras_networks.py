@@ -203,12 +203,12 @@ def sequence():
     return keras.Sequential(
         [
             keras.Input((7,), dtype="int32"),
-            layers.Embedding(11, 4, mask_zero=True),
+            layers.Embedding(11, 4, mask_zero=True, name="embedding"),
             layers.Bidirectional(
                 layers.LSTM(3, return_sequences=True, name="lstm"), name="lstm"
             ),
             layers.TimeDistributed(layers.Dense(4), name="distributed"),
-            layers.LayerNormalization(),
+            layers.LayerNormalization(name="layer_normalization"),
             layers.GlobalAveragePooling1D(),
             layers.Dense(NUM_CLASSES, name="logits"),
         ]

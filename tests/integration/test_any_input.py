@@ -1,5 +1,7 @@
 """Whatever a public entry is given: an answer with sense, or an error that says why."""
 
+import contextlib
+
 import hypothesis
 import keras
 import numpy as np
@@ -82,6 +84,27 @@ def learned(model):
     return [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
 
 
+def is_moderate(x) -> bool:
+    """Whether arithmetic in float32 bears the numbers: huge ones may overflow."""
+    try:
+        values = np.asarray(x, "float64")
+    except (ValueError, TypeError):
+        return False
+    return bool((np.abs(values[np.isfinite(values)]) < 1e6).all())
+
+
+@contextlib.contextmanager
+def restored(model):
+    """Gives the model back what one example has changed, for the next."""
+    variables = [*model.variables, *model.optimizer.variables]
+    values = [keras.ops.convert_to_numpy(v) for v in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+
 def rows(width):
     """Often what fits, with numbers that are none; sometimes anything."""
     fitting = arrays.arrays(
@@ -105,12 +128,14 @@ NUMBERS = strategies.one_of(
     strategies.sampled_from(["fit", "evaluate", "train_on_batch", "test_on_batch"]),
 )
 def test_training_and_evaluation(model, x, y, call):
-    before = learned(model)
     kwargs = {"verbose": 0} if call in ("fit", "evaluate") else {}
-    _, problem = outcome(lambda: getattr(model, call)(x, y, **kwargs), *REFUSED)
-    after = learned(model)
+    with restored(model):
+        before = learned(model)
+        _, problem = outcome(lambda: getattr(model, call)(x, y, **kwargs), *REFUSED)
+        after = learned(model)
     # What is refused has taught nothing, and nothing teaches what is no number.
-    assert all(np.isfinite(value).all() for value in after)
+    if is_moderate(x):
+        assert all(np.isfinite(value).all() for value in after)
     if problem is not None or call in ("evaluate", "test_on_batch"):
         for value, other in zip(before, after, strict=True):
             np.testing.assert_array_equal(value, other)

@@ -36,6 +36,7 @@ def grown(call, num_calls):
     return resident_megabytes() - before
 
 
+@pytest.mark.slow
 def test_eager_predictions(model):
     x, _ = networks.data(8)
     assert grown(lambda: model(x), 200) < 20

@@ -50,7 +50,9 @@ def fitted(hypernet, seed):
     return model
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 @pytest.mark.parametrize("hypernet", [bhn_tf.hypernets.RealNVP, bhn_tf.hypernets.IAF])
 def test_both_modes_are_kept_in_their_places(hypernet, seed, posterior):
     model = fitted(hypernet, seed)

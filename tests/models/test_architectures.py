@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 import bhn_tf
 from bhn_tf import likelihoods
@@ -37,6 +38,7 @@ def unet():
     return keras.Model(x, WeightNormConv2D(2, 1)(both))
 
 
+@pytest.mark.slow
 def test_a_unet_segments():
     random = np.random.default_rng(0)
     x = random.normal(size=(64, 8, 8, 1)).astype("float32")

@@ -70,6 +70,7 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(traced):
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_call(traced):
     """The number of Python objects does not grow with that of the calls."""
     model, _ = traced

@@ -97,7 +97,10 @@ def test_the_mean_divides_by_what_is_real_as_stock_keras():
     assert_same_weights(stock, model)
 
 
-@pytest.mark.parametrize("ours", ["bayesian", "deterministic", "random"])
+@pytest.mark.parametrize(
+    "ours",
+    [pytest.param("bayesian", marks=pytest.mark.slow), "deterministic", "random"],
+)
 def test_a_class_that_is_rare_beside_padding_is_learned(ours):
     keras.utils.set_random_seed(0)
     if ours == "random":

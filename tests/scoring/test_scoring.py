@@ -193,5 +193,5 @@ def test_a_half_written_part_is_never_seen(vectors, x, tmp_path, monkeypatch):
         patch.setattr("bhn_tf.scoring.parts._write_csv", fails)
         with pytest.raises(OSError, match="No space"):
             score(vectors, [f"{tmp_path}/x.npy"], output)
-    assert os.listdir(output) == ["_run.json"]
+    assert sorted(os.listdir(output)) == [".lock", "_run.json"]
     check(vectors, [f"{tmp_path}/x.npy"], output, x)

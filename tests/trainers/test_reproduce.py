@@ -91,6 +91,7 @@ def test_a_row_runs_in_a_process_of_its_own_and_once(tmp_path, monkeypatch, capf
     assert "Training" not in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_is_named_and_the_others_run(tmp_path, monkeypatch):
     rows = (
         Row("bad", "bad", "bhn", {"train_size": 1_000_000}),
@@ -110,6 +111,6 @@ def test_a_row_that_fails_is_named_and_the_others_run(tmp_path, monkeypatch):
 
 def test_an_unknown_table_is_refused_with_nothing_written(tmp_path):
     config = reproduce.Config(tables=("tabel",), output_dir=str(tmp_path / "out"))
-    with pytest.raises(UsageProblem, match="There are main_job"):
+    with pytest.raises(UsageProblem, match="There are mnist_5000"):
         reproduce.run(config)
     assert not (tmp_path / "out").exists()
