@@ -228,6 +228,7 @@ class PredictiveModel(Training, Prediction):
     def _checked(self, feed):
         """Returns the feed, checked at once or, batch by batch, as it comes."""
         self._refuse_unscaled_images(feed)
+        self._refuse_text(feed)
         return feed.checked(self._checks())
 
     def _checks(self):
@@ -260,6 +261,21 @@ class PredictiveModel(Training, Prediction):
             "them. Give `x.astype('float32') / 255`, or begin the network with "
             "`keras.layers.Rescaling(1 / 255)`."
         )
+
+    def _refuse_text(self, feed):
+        """Refuses text where no input takes it; of a subclassed network none is known."""
+        x, _, _ = feed.spec()
+        taken = getattr(self.posterior.network, "inputs", None)
+        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+        if not taken or not any(leaf.dtype == "string" for leaf in leaves):
+            return
+        if not any(each.dtype == "string" for each in keras.tree.flatten(taken)):
+            raise ValueError(
+                "The inputs are text, and the network takes numbers. Turn them into "
+                "numbers first, or begin the network with "
+                "`keras.Input((1,), dtype='string')` and a layer such as "
+                "`keras.layers.TextVectorization`."
+            )
 
     def _remember_dtypes(self, feed):
         """A served model takes what its trainer was fed."""
