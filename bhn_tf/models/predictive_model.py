@@ -263,7 +263,7 @@ class PredictiveModel(Training, Prediction):
         )
 
     def _refuse_text(self, feed):
-        """Refuses text where no input takes it; of a subclassed network none is known."""
+        """Refuses text that no input of a network takes."""
         x, _, _ = feed.spec()
         taken = getattr(self.posterior.network, "inputs", None)
         leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
