@@ -26,6 +26,7 @@ def visit(name, folder):
     return found
 
 
+@pytest.mark.slow
 def test_some_in_one_process_and_loaded_in_another(folder):
     names = [name for name in BY_DEFAULT if zoo_networks.is_there(name)]
     for name in names:

@@ -27,6 +27,7 @@ def put_under(served, num_requests):
     return served_load.put_under(served, asked)
 
 
+@pytest.mark.slow
 def test_requests_of_four_threads_are_answered_as_those_of_one(served):
     load = put_under(served, 400)
     assert load.wrong == 0 and load.grown < 20
