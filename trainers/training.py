@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.callbacks import Diverged, DivergenceGuard
+from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.models import workers
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
@@ -36,25 +37,9 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
 def shuffled_epochs(
     x, y, batch_size: int, seed: int, first_epoch: int, last_epoch: int
 ) -> tf.data.Dataset:
-    """Batches of all epochs in a row, each epoch in an order of its own.
-
-    The order is a function of seed and epoch alone: a resumed run sees the epochs that
-    an uninterrupted one would have seen.
-    """
-    num_rows = len(x)
-    x, y = tf.constant(x), tf.constant(y)
-
-    def batches_of(epoch):
-        order = tf.random.experimental.stateless_shuffle(
-            tf.range(num_rows), tf.stack([tf.constant(seed, tf.int64), epoch])
-        )
-        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-
-    return (
-        tf.data.Dataset.range(first_epoch, last_epoch)
-        .flat_map(batches_of)
-        .map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))
-    )
+    """Batches of all epochs in a row; see `bhn_tf.data_feeds.epochs`."""
+    rows = tf.constant(x), tf.constant(y)
+    return batches_of_epochs(rows, batch_size, seed, first_epoch, last_epoch)
 
 
 class _Progress(keras.callbacks.Callback):

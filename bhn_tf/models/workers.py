@@ -18,6 +18,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.data_feeds.feed import Feed
 from bhn_tf.data_feeds.kinds import ArrayFeed, DatasetFeed
 
@@ -233,7 +234,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     # Steps of the caller's own may need more passes than there are epochs, or fewer.
     num_passes = -(-steps * arguments["epochs"] // num_batches)
     seed = agreed_seed(strategy, None) if arguments["shuffle"] else None
-    dataset = _epochs(rows, batch_size, seed, num_passes)
+    dataset = batches_of_epochs(rows, batch_size, seed, 0, num_passes)
     return {
         **arguments,
         "x": shared_out(dataset, strategy),
@@ -246,31 +247,6 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
         "validation_batch_size": arguments["validation_batch_size"]
         or arguments["batch_size"],
     }
-
-
-def _epochs(rows, batch_size: int, seed: int | None, num_epochs: int):
-    """Batches of all epochs in a row, each in an order of its own if there is a seed.
-
-    The order follows from seed and epoch alone: that of `Dataset.shuffle` depends on
-    the process's seed, too.
-    """
-    num_rows = _num_rows(rows)
-
-    def batches_of(epoch):
-        order = tf.range(num_rows)
-        if seed is not None:
-            order = tf.random.experimental.stateless_shuffle(
-                order, tf.stack([tf.constant(seed, tf.int64), epoch])
-            )
-        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-
-    return (
-        tf.data.Dataset.range(num_epochs)
-        .flat_map(batches_of)
-        .map(
-            lambda order: keras.tree.map_structure(lambda t: tf.gather(t, order), rows)
-        )
-    )
 
 
 def _num_rows(rows) -> int:

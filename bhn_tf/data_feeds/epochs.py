@@ -1,0 +1,44 @@
+"""Batches of many epochs in a row, in an order that follows from a seed alone."""
+
+import keras
+import tensorflow as tf
+
+
+def batches_of_epochs(
+    rows, batch_size: int, seed: int | None, first_epoch: int, last_epoch: int
+) -> tf.data.Dataset:
+    """Batches of all epochs in a row, each epoch in an order of its own.
+
+    The order is a function of seed and epoch alone: a resumed run sees the epochs that
+    an uninterrupted one would have seen, and so does every process. That of
+    `Dataset.shuffle` depends on the process's seed, too.
+
+    Args:
+        rows: Tensors, rows first, in any structure.
+        batch_size: Rows of a batch; the last one of an epoch may have fewer.
+        seed: An integer; `None` for the rows' own order.
+        first_epoch, last_epoch: Epochs from the first up to, but without, the last.
+
+    Example:
+    ```python
+    batches_of_epochs((tf.constant(x), tf.constant(y)), 32, seed=0, first_epoch=0,
+                      last_epoch=2)
+    ```
+    """
+    num_rows = int(keras.tree.flatten(rows)[0].shape[0])
+
+    def batches_of(epoch):
+        order = tf.range(num_rows)
+        if seed is not None:
+            order = tf.random.experimental.stateless_shuffle(
+                order, tf.stack([tf.constant(seed, tf.int64), epoch])
+            )
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
+
+    return (
+        tf.data.Dataset.range(first_epoch, last_epoch)
+        .flat_map(batches_of)
+        .map(
+            lambda order: keras.tree.map_structure(lambda t: tf.gather(t, order), rows)
+        )
+    )
