@@ -22,6 +22,7 @@ from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
+    quality_of,
     train_methods,
     training_rows,
 )
@@ -138,7 +139,7 @@ def _trial(
             center = model.predict(
                 inputs["test"], batch_size=500, verbose=0, num_samples=0
             )
-            measured[method]["center"] = _quality(center, labels)
+            measured[method]["center"] = quality_of(center, labels)
         last_epoch = folder.epochs.read(method + label)[-1]
         if "kl" in last_epoch:
             # In nats; the bound's loss is that of an example.
@@ -174,7 +175,7 @@ def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
         for name, scores in anomalies.items()
     }
     return {
-        **_quality(mean, labels),
+        **quality_of(mean, labels),
         "auroc": {name: result["auroc"] for name, result in found.items()},
         "detection": found,
         "reject_option": {
@@ -185,23 +186,10 @@ def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
     }
 
 
-def _quality(mean, labels) -> dict:
-    return {
-        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
-        "nll": _result_of(metrics.NegativeLogLikelihood(), labels, mean),
-        "ece": _result_of(metrics.ExpectedCalibrationError(), labels, mean),
-    }
-
-
 def _reject_option(scores, wrong, max_error_rate: float) -> dict:
     """The threshold for an error rate, `None` standing for what does not exist."""
     found = metrics.reject_threshold(scores, wrong, max_error_rate)._asdict()
     return {key: None if np.isnan(v) else v for key, v in found.items()}
-
-
-def _result_of(metric, labels, probabilities) -> float:
-    metric.update_state(labels, probabilities)
-    return float(metric.result())
 
 
 def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:

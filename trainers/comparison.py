@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 import bhn_tf
-from bhn_tf import baselines, callbacks
+from bhn_tf import baselines, callbacks, metrics
 from trainers import methods
 from trainers.config import (
     CommonConfig,
@@ -163,6 +163,18 @@ def predict_uncertainty(config: ComparisonConfig, model, x) -> dict:
         num_samples=config.num_samples,
         seed=config.seed,
     )
+
+
+def quality_of(mean, labels) -> dict:
+    """Accuracy, NLL in nats and ECE of predicted probabilities [rows, C]."""
+    nll, ece = metrics.NegativeLogLikelihood(), metrics.ExpectedCalibrationError()
+    for metric in (nll, ece):
+        metric.update_state(labels, mean)
+    return {
+        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
+        "nll": float(nll.result()),
+        "ece": float(ece.result()),
+    }
 
 
 def _noise_of(config: ComparisonConfig) -> bool | int:

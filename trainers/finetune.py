@@ -21,7 +21,7 @@ import bhn_tf
 from bhn_tf import baselines, metrics
 from bhn_tf.tables import text_table
 from trainers import experiment, methods
-from trainers.comparison import predict_uncertainty
+from trainers.comparison import predict_uncertainty, quality_of
 from trainers.config import (
     CommonConfig,
     UsageProblem,
@@ -229,9 +229,6 @@ def _measure(config: Config, model, data: dict, seconds: float) -> dict:
     x, labels = data["test"]
     found = predict_uncertainty(config, model, x)
     mean, inside = found["mean"], found[_SCORE]
-    nll, ece = metrics.NegativeLogLikelihood(), metrics.ExpectedCalibrationError()
-    for metric in (nll, ece):
-        metric.update_state(labels, mean)
     detection = {
         name: metrics.detection(
             inside, predict_uncertainty(config, model, images)[_SCORE]
@@ -239,9 +236,7 @@ def _measure(config: Config, model, data: dict, seconds: float) -> dict:
         for name, images in data["anomalies"].items()
     }
     return {
-        "accuracy": float(np.mean(mean.argmax(axis=-1) == labels)),
-        "nll": float(nll.result()),
-        "ece": float(ece.result()),
+        **quality_of(mean, labels),
         "auroc": {name: result["auroc"] for name, result in detection.items()},
         "detection": detection,
         "seconds": seconds,

@@ -68,7 +68,7 @@ def run(config: Config) -> dict:
     try:
         output.mkdir(parents=True, exist_ok=True)
         with locked(output):
-            found = _run_all(config, tables, output, results_dir)
+            found = _run_all(config, tables, output, results_dir, page)
             _write_page(page, tables, results_dir)
     except FolderInUse as error:
         raise UsageProblem(
@@ -102,7 +102,7 @@ def _tables(config: Config) -> list[Table]:
 # -- runs --------------------------------------------------------------------------
 
 
-def _run_all(config, tables, output: Path, results_dir: Path) -> dict:
+def _run_all(config, tables, output: Path, results_dir: Path, page: Path) -> dict:
     begun = time.monotonic()
     found = {"done": [], "failed": []}
     for task in tasks_of(tables):
@@ -111,7 +111,7 @@ def _run_all(config, tables, output: Path, results_dir: Path) -> dict:
             if time.monotonic() - begun > 60 * config.max_minutes:
                 continue
             _run_one(config, task, output / task.name, path)
-            _write_page(Path(config.page or output / "RESULTS.md"), tables, results_dir)
+            _write_page(page, tables, results_dir)
         if path.exists():
             found["done"].append(task.name)
         elif config.train:

@@ -34,6 +34,7 @@ from trainers.config import (
     positive,
     run_binary,
     sizes,
+    some_of,
 )
 from trainers.run_folder import RunFolder
 from trainers.uci_measures import measured, measured_calibration, nll, summary
@@ -42,14 +43,6 @@ from trainers.uci_sets import SETS, Rows, Standard, load_set
 from trainers.uci_table import tables
 
 _SHARE_OF_VALIDATION = 0.2
-
-
-def _names(*known):
-    """Arguments of `flag` for a comma-separated list of names."""
-    return {
-        "check": lambda v: v and set(v) <= set(known) and len(set(v)) == len(v),
-        "advice": "one or more of " + ", ".join(known),
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +58,14 @@ class Config(CommonConfig):
     # What is asked for now, and not how it is computed.
     not_in_identity: ClassVar[frozenset] = frozenset({"sets", "splits", "methods"})
 
-    sets: tuple = flag(SETS, "Sets, separated by commas.", **_names(*SETS))
+    sets: tuple = flag(SETS, "Sets, separated by commas.", **some_of(*SETS))
     splits: int = flag(
         3, "The first so many splits of each set; protein has 5.", **at_least(1)
     )
     methods: tuple = flag(
         tuple(METHOD_NAMES),
         "Methods, separated by commas.",
-        **_names(*METHOD_NAMES),
+        **some_of(*METHOD_NAMES),
     )
     data_dir: str = flag("../shared/data/uci", "Folder of the nine sets.")
     steps: int = flag(
