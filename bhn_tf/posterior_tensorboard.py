@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import Feed, feed_of
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.environment import require
 from bhn_tf.models.batch_scores import Batch, score_batch
 
@@ -47,7 +47,7 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
     Example:
     ```python
     watch = bhn_tf.callbacks.PosteriorTensorBoard("logs", x[:256], y[:256])
-    model.fit(x, y, epochs=50, callbacks=[watch, keras.callbacks.TensorBoard("logs")])
+    model.fit(x, y, epochs=5, callbacks=[watch, keras.callbacks.TensorBoard("logs")])
     ```
     """
 
@@ -69,6 +69,7 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
         self.seed = seed
         self._batch = None if x is None else feed_of(x, y)
         self._writer = None
+        self._compiled_norms = None
 
     def on_train_begin(self, logs=None):
         if not getattr(self.model, "num_random", None):
@@ -78,6 +79,8 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
             )
         if self._batch is not None:
             self.model.check_data(self._batch.x, self._batch.y)
+            # A loop over the draws, which Python would go through one by one.
+            self._compiled_norms = tf.function(self._gradient_norms, autograph=False)
         # Made once the training begins: it opens a file.
         folder = os.path.join(self.log_dir, "posterior")
         self._writer = tf.summary.create_file_writer(folder)
@@ -86,8 +89,8 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
         if (epoch + 1) % self.every:
             return
         scalars = {f"bound/{name}": logs[name] for name in ("kl", "kl_weight")}
-        if self._batch is not None:
-            for name, norm in self._gradient_norms(self._batch).items():
+        if self._compiled_norms is not None:
+            for name, norm in self._compiled_norms().items():
                 scalars[f"gradient_norm/{name}"] = norm
         with self._writer.as_default(step=epoch):
             for layer, (mean, stddev) in self._spread().items():
@@ -122,10 +125,10 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
                 found[name] = mean[piece], tf.sqrt(variance[piece])
         return found
 
-    def _gradient_norms(self, feed: Feed) -> dict:
+    def _gradient_norms(self) -> dict:
         """Norms of the gradients of the loss's terms, by the hypernet's weights."""
         model, bound = self.model, self.model.objective
-        feed = feed.as_tensors()
+        feed = self._batch.as_tensors()
         batch = Batch.of((feed.x, feed.y))
         with tf.GradientTape(persistent=True) as tape:
             draws = self._draws()

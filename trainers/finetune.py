@@ -1,13 +1,14 @@
 r"""A trained network becomes Bayesian in two epochs, and keeps what it knows.
 
-A convolutional network is trained as usual, or loaded; `bhn_tf.from_keras` makes it
-a Bayesian hypernetwork that starts at its weights with a little noise, under a prior
-around them; at most two epochs follow. One table compares both: accuracy, negative
-log-likelihood, calibration, and how well each tells test images from others. Below it,
-the posterior of every layer's scales against the prior.
+A network of images or of text is trained as usual, or loaded; `bhn_tf.from_keras`
+makes it a Bayesian hypernetwork that starts at its weights with a little noise, under
+a prior around them; at most two epochs follow. One table compares both: accuracy,
+negative log-likelihood, calibration, and how well each tells test rows from others.
+Below it, the posterior of every layer's scales against the prior.
 
     python -m trainers.finetune
     python -m trainers.finetune --network=batch_norm_cnn
+    python -m trainers.finetune --dataset=python_manual --network=gru
     python -m trainers.finetune --model=path/to/network.keras --dataset=mnist \
         --data_dir=... --anomalies=uniform,fashion_mnist,path/to/a/folder
 """
@@ -33,6 +34,13 @@ from trainers.config import (
 )
 from trainers.image_sets import load_anomalies, load_splits, num_classes
 from trainers.run_folder import RunFolder
+from trainers.text_sets import (
+    ANOMALIES,
+    CHARACTERS,
+    MANUAL,
+    load_text_anomalies,
+    load_text_splits,
+)
 from trainers.training import train
 
 _METHODS = {"original": "original", "bayesian": "fine-tuned BHN"}
@@ -46,7 +54,10 @@ class Config(CommonConfig):
 
     model: str = flag("", "A trained Keras classifier (.keras); empty trains one.")
     network: str = flag(
-        "cnn", "What is trained without --model.", **one_of("cnn", "batch_norm_cnn")
+        "cnn",
+        "What is trained without --model; 'gru' reads the text of "
+        f"--dataset={MANUAL}, the others images.",
+        **one_of("cnn", "batch_norm_cnn", "gru"),
     )
     finetune_epochs: int = flag(
         2, "Passes over the data as a Bayesian network.", **at_least(1)
@@ -65,7 +76,9 @@ class Config(CommonConfig):
     )
     freeze: bool = flag(False, "Train what is generated alone, no other weight.")
     anomalies: tuple = flag(
-        ("uniform", "photographs"), "Data sets to tell the test set from."
+        (),
+        "Data sets to tell the test set from; empty for uniform,photographs, and of "
+        f"text {','.join(ANOMALIES)}.",
     )
     num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
 
@@ -78,14 +91,23 @@ class Finetune:
     name = "finetune"
 
     def load(self) -> dict:
-        """Returns "train" and "test" as `(x, y)`, "anomalies" by name, and "model"."""
+        """Returns "train" and "test" as `(x, y)`, and what else belongs to them.
+
+        That is "num_classes", "anomalies" by name, and the "model" that is given.
+        """
         config = self.config
         given = _load_network(config.model) if config.model else None
-        splits = load_splits(config)
-        x, _ = splits["test"]
-        _require_fit(given, x.shape[1:], num_classes(splits), config.model)
-        anomalies = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
-        return {**splits, "anomalies": anomalies, "model": given}
+        load = _load_text if config.dataset == MANUAL else _load_images
+        if given is None and (config.network == "gru") != (load is _load_text):
+            raise UsageProblem(
+                f"--network={config.network} --dataset={config.dataset}: the text of "
+                f"--dataset={MANUAL} is read by --network=gru, and images by the "
+                "others."
+            )
+        data = load(config)
+        x, _ = data["test"]
+        _require_fit(given, x.shape[1:], data["num_classes"], config.model)
+        return {**data, "model": given}
 
     def compute(self, folder: RunFolder, data: dict) -> dict:
         return _finetune(self.config, folder, data)
@@ -95,7 +117,7 @@ class Finetune:
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
-            f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test images from "
+            f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test rows from "
             "others (0.5 is chance, 1 perfect).\n"
             f"Results, the conversion and both networks are in {folder.path}/:\n"
             "  results.json, original.keras, model.keras, saved_model/1\n"
@@ -111,17 +133,45 @@ def run(config: Config) -> dict:
     return experiment.run(Finetune(config))
 
 
+# -- data ----------------------------------------------------------------------------
+
+
+def _load_images(config: Config) -> dict:
+    splits = load_splits(config)
+    x, _ = splits["test"]
+    names = config.anomalies or ("uniform", "photographs")
+    anomalies = load_anomalies(config, names, x.shape[1:], len(x))
+    return {**splits, "num_classes": num_classes(splits), "anomalies": anomalies}
+
+
+def _load_text(config: Config) -> dict:
+    splits = load_text_splits(config.is_smoke)
+    x, _ = splits["test"]
+    anomalies = load_text_anomalies(config.anomalies or ANOMALIES, len(x))
+    return {**splits, "num_classes": len(CHARACTERS), "anomalies": anomalies}
+
+
 # -- networks ------------------------------------------------------------------------
 
 
 def make_network(kind: str, shape, num_outputs: int) -> keras.Model:
-    """A small convolutional network that ends with raw outputs.
+    """A small network that ends with raw outputs.
 
     Args:
-        kind: "cnn" or "batch_norm_cnn".
-        shape: Shape [h, w, c] of an image.
+        kind: "cnn" or "batch_norm_cnn" for images, "gru" for sequences of numbers
+            below C.
+        shape: Shape [h, w, c] of an image, or [length] of a sequence.
         num_outputs: C.
     """
+    if kind == "gru":
+        return keras.Sequential(
+            [
+                keras.Input(shape, dtype="int32"),
+                keras.layers.Embedding(num_outputs, 32),
+                keras.layers.GRU(128),
+                keras.layers.Dense(num_outputs),
+            ]
+        )
     has_norm = kind == "batch_norm_cnn"
     network = keras.Sequential([keras.Input(shape)])
     for layer in (
@@ -184,7 +234,9 @@ def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
     epochs = _num_epochs(config, len(x)) if given is None else 0
 
     def make_original():
-        network = given or make_network(config.network, x.shape[1:], num_classes(data))
+        network = given or make_network(
+            config.network, x.shape[1:], data["num_classes"]
+        )
         model = baselines.Deterministic(network)
         return methods.compiled(model, config, max(epochs, 1) * steps_per_epoch)
 

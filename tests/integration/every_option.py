@@ -3,7 +3,7 @@
 As a script:
 
 - `every_option.py continue DIRECTORY` loads each `NAME.keras` and writes what it says;
-- `every_option.py replicas` takes each through two replicas.
+- `every_option.py replicas [NAME ...]` takes each through two replicas.
 """
 
 import json
@@ -196,6 +196,17 @@ CASES = {
         {"loss_weights": {"kind": 2.0, "size": 0.5}},
     ),
 }
+
+#: What replicas could do each in its own way: noise, what is trained beside the
+#: networks, sums over elements, outputs and draws.
+OF_REPLICAS = (
+    "categorical ignore_class, iaf, three draws a batch",
+    "bernoulli clip, per_example_noise",
+    "chunked iaf, prior Trained, per_example_noise",
+    "prior_stddev learned_per_layer, per_example_noise",
+    "normalize_targets",
+    "several outputs, loss_weights",
+)
 
 
 def made(name):

@@ -102,13 +102,17 @@ def test_it_is_served(models, name, tmp_path):
             np.testing.assert_allclose(values, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def of_replicas(run_python):
-    output = run_python(every_option.__file__, "replicas")()
+def replicas(run_python, names):
+    output = run_python(every_option.__file__, "replicas", *names)()
     return json.loads(output.splitlines()[-1])
 
 
-@every_case
-def test_two_replicas(of_replicas, name):
-    assert name in of_replicas["ran"]
-    assert name not in of_replicas["failures"], of_replicas["failures"][name]
+def test_two_replicas(run_python):
+    names = every_option.OF_REPLICAS
+    assert replicas(run_python, names) == {"ran": [*names], "failures": {}}
+
+
+@pytest.mark.slow
+def test_all_under_two_replicas(run_python):
+    names = [*every_option.CASES]
+    assert replicas(run_python, names) == {"ran": names, "failures": {}}

@@ -17,3 +17,10 @@ def results(run_python, tmp_path_factory):
 def test_two_replicas(results, name):
     assert name in results["ran"]
     assert name not in results["failures"], results["failures"][name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", two_replicas.SLOW_CHECKS)
+def test_what_takes_long(name, run_python, tmp_path):
+    output = run_python(two_replicas.__file__, tmp_path, name)()
+    assert json.loads(output.splitlines()[-1]) == {"ran": [name], "failures": {}}

@@ -40,6 +40,17 @@ MAKE = {
     "dropout": lambda inputs: MCDropout(network(inputs), LOGITS),
 }
 
+# Those that have the most to make: the others are built of the same parts.
+each_model = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.slow] * (name in ("deterministic", "dropout"))
+        )
+        for name in MAKE
+    ],
+)
+
 
 class Calls:
     """Calls on a model, of which `load` puts another in its place."""
@@ -96,7 +107,7 @@ def orders(calls):
 
 
 @pytest.mark.parametrize("is_built", [True, False], ids=["built", "unbuilt"])
-@pytest.mark.parametrize("name", MAKE)
+@each_model
 def test_any_order_before_training(name, is_built, tmp_path):
     inputs = BUILT if is_built else ()
     names = ["build", "compile", "predict", "load"]
@@ -106,7 +117,7 @@ def test_any_order_before_training(name, is_built, tmp_path):
             getattr(calls, call)()
 
 
-@pytest.mark.parametrize("name", MAKE)
+@each_model
 def test_any_order_once_compiled(name, tmp_path):
     """Compiled again too: the second time starts its own logs and optimizer."""
     for order in orders(["fit", "evaluate", "load", "compile"]):
@@ -115,7 +126,7 @@ def test_any_order_once_compiled(name, tmp_path):
             getattr(calls, call)()
 
 
-@pytest.mark.parametrize("name", MAKE)
+@each_model
 def test_in_compiled_steps(name, tmp_path):
     """A graph makes no variables: what a step needs is there before it is traced."""
     calls = Calls(MAKE[name](()), tmp_path / "model.keras")

