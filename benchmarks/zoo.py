@@ -3,7 +3,11 @@
 Each network of `zoo_networks` is converted, compared with the original at the centre,
 trained for a step, asked for its uncertainty, saved, loaded in another process and
 exported; the last three are checked against the answers before. What is measured goes
-to `results/zoo.json` and `results/zoo.md`.
+to `results/zoo.json` and `results/zoo.md` as soon as it is found, beside what an
+earlier run of the same folder has of other networks.
+
+    python -m benchmarks.zoo
+    python -m benchmarks.zoo --networks=MobileNetV2@96,ResNet50 --batch_size=32
 """
 
 import json
@@ -49,6 +53,7 @@ class Visit(NamedTuple):
         convert_seconds: Seconds of `from_keras`.
         error: Largest difference of raw outputs at the centre, relative to the
             largest raw output.
+        batch_size: Rows of a step.
         step_ratio: A step of training against one of the original; `None` where it
             was not measured.
     """
@@ -61,6 +66,7 @@ class Visit(NamedTuple):
     hypernet_weights: int
     convert_seconds: float
     error: float
+    batch_size: int
     step_ratio: float | None
 
 
@@ -109,6 +115,7 @@ def visit(name: str, folder: Path, batch_size: int, repeats: int) -> Visit:
         model.hypernet.count_params(),
         seconds,
         error,
+        batch_size,
         ratio,
     )
 
@@ -192,9 +199,9 @@ def as_table(visits: list[Visit]) -> str:
     """The table of the results page, a row for each network."""
     header = (
         "| network | layers | weights | D | hypernet | its weights | share "
-        "| s to convert | error at the centre | step / original's |"
+        "| s to convert | error at the centre | rows | step / original's |"
     )
-    lines = [header, "|" + "---|" * 10]
+    lines = [header, "|" + "---|" * 11]
     for each in visits:
         share = each.hypernet_weights / each.num_weights
         ratio = "-" if each.step_ratio is None else f"{each.step_ratio:.2f}"
@@ -202,38 +209,55 @@ def as_table(visits: list[Visit]) -> str:
             f"| {each.network} | {each.num_layers} | {each.num_weights:,} "
             f"| {each.num_random:,} | {each.hypernet} | {each.hypernet_weights:,} "
             f"| {share:.1%} | {each.convert_seconds:.1f} | {each.error:.0e} "
-            f"| {ratio} |"
+            f"| {each.batch_size} | {ratio} |"
         )
     return "\n".join(lines)
 
 
 def run(names, output_dir: str, batch_size: int, repeats: int) -> list[Visit]:
-    """Visits the named networks and writes what was found."""
+    """Visits the named networks and writes what was found, network by network."""
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    visits = []
+    visits = _kept(folder)
     for name in names:
         if not zoo_networks.is_there(name):
             print(f"{name}: needs {zoo_networks.NETWORKS[name].requires}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as files:
-            visits.append(visit(name, Path(files), batch_size, repeats))
+            visits[name] = visit(name, Path(files), batch_size, repeats)
             assert reloaded(Path(files)) == [name]
         keras.backend.clear_session()
-        print(text_table([Visit._fields, tuple(map(str, visits[-1]))]), flush=True)
+        print(text_table([Visit._fields, tuple(map(str, visits[name]))]), flush=True)
+        _write(folder, visits)
+    print(as_table(_in_order(visits)))
+    return _in_order(visits)
+
+
+def _kept(folder: Path) -> dict[str, Visit]:
+    """What an earlier run has found, by network."""
+    path = folder / "zoo.json"
+    if not path.exists():
+        return {}
+    rows = json.loads(path.read_text())["networks"]
+    return {row["network"]: Visit(**row) for row in rows}
+
+
+def _in_order(visits: dict[str, Visit]) -> list[Visit]:
+    return [visits[name] for name in zoo_networks.NETWORKS if name in visits]
+
+
+def _write(folder: Path, visits: dict[str, Visit]) -> None:
+    found = _in_order(visits)
     results = {
         "measured_on": machine.description(),
-        "batch_size": batch_size,
-        "networks": [each._asdict() for each in visits],
+        "networks": [each._asdict() for each in found],
     }
     for path, text in (
         (folder / "zoo.json", json.dumps(results, indent=2)),
-        (folder / "zoo.md", as_table(visits)),
+        (folder / "zoo.md", as_table(found)),
     ):
         with written_atomically(path) as temporary:
             temporary.write_text(text + "\n")
-    print(as_table(visits))
-    return visits
 
 
 def main(arguments):

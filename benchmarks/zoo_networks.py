@@ -173,9 +173,10 @@ def hub_bert():
 
 
 def hub_vit():
-    """The ViT classifier of keras-hub."""
+    """The ViT classifier of keras-hub, whose first layer is mended."""
     from keras_hub import models
 
+    mend_patches_of_vit()
     backbone = models.ViTBackbone(
         image_shape=(8, 8, 3),
         patch_size=4,
@@ -185,6 +186,25 @@ def hub_vit():
         mlp_dim=16,
     )
     return graph_of_task(models.ViTImageClassifier(backbone, NUM_CLASSES))
+
+
+def mend_patches_of_vit():
+    """Gives the layer a configuration that its constructor takes; see docs/gotchas.md.
+
+    That of keras-hub 0.32 has two sizes that the layer computes from the others.
+    """
+    from keras_hub.src.models.vit import vit_layers
+
+    layer = vit_layers.ViTPatchingAndEmbedding
+    get_config = layer.get_config
+
+    def get_config_of_arguments(self):
+        config = get_config(self)
+        for computed in ("num_patches", "num_positions"):
+            config.pop(computed, None)
+        return config
+
+    layer.get_config = get_config_of_arguments
 
 
 def hub_resnet():

@@ -113,9 +113,9 @@ def fresh_layer(layer):
         kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
         raise ValueError(
             f"The layer {layer.name!r} of class {kind} cannot be copied, since it is "
-            f"not made again from its own `get_config()`: {reason}. Keras could not "
-            "load it from a file either. Give the class a `get_config` of what its "
-            "constructor takes."
+            f"not made again from its own `get_config()`: {reason}. A file "
+            "with it among the layers of a graph could not be loaded either. Give the "
+            "class a `get_config` of what its constructor takes."
         ) from error
 
 

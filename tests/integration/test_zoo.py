@@ -45,6 +45,6 @@ def test_the_others(name, tmp_path):
 
 
 def test_the_table_says_what_was_found():
-    line = zoo.Visit("net", 3, 200, 10, "RealNVP", 50, 0.1, 1e-7, None)
+    line = zoo.Visit("net", 3, 200, 10, "RealNVP", 50, 0.1, 1e-7, 8, None)
     row = zoo.as_table([line]).splitlines()[-1]
     assert row.startswith("| net | 3 | 200 | 10 | RealNVP | 50 | 25.0% |")
