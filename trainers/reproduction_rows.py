@@ -278,4 +278,53 @@ _CIFAR10 = Table(
     ),
 )
 
-TABLES = (_MNIST_5000, _MAIN_JOB, _MNIST_50000, _DEPTH, _ABLATIONS, _CIFAR10)
+
+def _finetuning(name: str, title: str, anomalies: tuple[str, ...], **flags) -> Table:
+    """A trained network beside itself, made Bayesian."""
+    return Table(
+        name=name,
+        title=title,
+        trainer="finetune",
+        num_seeds=3,
+        common={"anomalies": ",".join(anomalies), **flags},
+        rival="as it was trained",
+        rows=(
+            Row("all", "as it was trained", "original", {}, "", 6),
+            Row("all", "fine-tuned for two epochs", "bayesian", {}, "", 6),
+        ),
+        measures=(
+            *MEASURES,
+            *(Measure(f"auroc/{set_}", f"AUROC {set_}") for set_ in anomalies),
+            SECONDS,
+        ),
+    )
+
+
+_NOT_MNIST = ("uniform", "fashion_mnist", "font_letters")
+_FINETUNING = (
+    _finetuning("finetune_cnn", "A CNN", _NOT_MNIST, dataset="mnist"),
+    _finetuning(
+        "finetune_batch_norm",
+        "A CNN with batch normalisation",
+        _NOT_MNIST,
+        dataset="mnist",
+        network="batch_norm_cnn",
+    ),
+    _finetuning(
+        "finetune_gru",
+        "A GRU of characters",
+        ("uniform", "backwards", "source_code"),
+        dataset="python_manual",
+        network="gru",
+    ),
+)
+
+TABLES = (
+    _MNIST_5000,
+    _MAIN_JOB,
+    *_FINETUNING,
+    _ABLATIONS,
+    _DEPTH,
+    _MNIST_50000,
+    _CIFAR10,
+)
