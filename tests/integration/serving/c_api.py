@@ -4,10 +4,16 @@ No Python of TensorFlow is imported: the library inside the wheel is loaded with
 `ctypes`. Arguments: the library, the SavedModel, a JSON file with the requests, and a
 .npz file for the answers. A request is a dictionary of `feeds` (tensor name to a .npy
 file) and `fetch`, a tensor name, under its own name.
+
+With a number behind them, so many requests follow from four threads at once, each for 1
+to 64 of the rows: they have to get the answers of before. How many did not, and by how
+many megabytes the process has grown, is printed as JSON.
 """
 
+import concurrent.futures
 import ctypes
 import json
+import resource
 import sys
 
 import numpy as np
@@ -51,21 +57,22 @@ class Session:
 
     def __init__(self, library, path):
         self._tf = _library(library)
-        self._status = ctypes.c_void_p(self._tf.TF_NewStatus())
+        status = ctypes.c_void_p(self._tf.TF_NewStatus())
         self._graph = ctypes.c_void_p(self._tf.TF_NewGraph())
         options = ctypes.c_void_p(self._tf.TF_NewSessionOptions())
         tags = (ctypes.c_char_p * 1)(b"serve")
         self._session = ctypes.c_void_p(
             self._tf.TF_LoadSessionFromSavedModel(
-                options, None, path.encode(), tags, 1, self._graph, None, self._status
+                options, None, path.encode(), tags, 1, self._graph, None, status
             )
         )
-        self._check()
+        self._check(status)
 
     def run(self, feeds, fetch):
-        """Returns the value of a tensor for the values of others."""
+        """Returns the value of a tensor for the values of others; for any thread."""
         tensors = [self._tensor(value) for value in feeds.values()]
         result = ctypes.c_void_p()
+        status = ctypes.c_void_p(self._tf.TF_NewStatus())
         self._tf.TF_SessionRun(
             self._session,
             None,
@@ -78,13 +85,16 @@ class Session:
             None,
             0,
             None,
-            self._status,
+            status,
         )
-        self._check()
+        self._check(status)
+        for tensor in tensors:
+            self._tf.TF_DeleteTensor(ctypes.c_void_p(tensor))
         rank = self._tf.TF_NumDims(result)
         shape = [self._tf.TF_Dim(result, axis) for axis in range(rank)]
         size = self._tf.TF_TensorByteSize(result)
         data = ctypes.string_at(self._tf.TF_TensorData(result), size)
+        self._tf.TF_DeleteTensor(result)
         return np.frombuffer(data, "float32").reshape(shape)
 
     def _output(self, name):
@@ -102,20 +112,53 @@ class Session:
         ctypes.memmove(data, value.tobytes(), value.nbytes)
         return tensor
 
-    def _check(self):
-        if self._tf.TF_GetCode(self._status):
-            raise RuntimeError(self._tf.TF_Message(self._status).decode())
+    def _check(self, status):
+        if self._tf.TF_GetCode(status):
+            raise RuntimeError(self._tf.TF_Message(status).decode())
+        self._tf.TF_DeleteStatus(status)
 
 
-def main(library, path, requests, answers):
+def put_under(session, asked, expected, num_requests):
+    """Sends requests for other rows from four threads; returns what was seen."""
+    rng = np.random.default_rng(0)
+    # What draws anew has no answer to expect.
+    names = [name for name in asked if "default" not in name]
+
+    def request(_):
+        name = str(rng.choice(names))
+        feeds = dict(asked[name]["feeds"])
+        (inputs,) = (key for key, value in feeds.items() if value.ndim)
+        rows = rng.integers(0, len(feeds[inputs]), rng.integers(1, 65))
+        return asked[name]["fetch"], {**feeds, inputs: feeds[inputs][rows]}, name, rows
+
+    def is_wrong(request):
+        fetch, feeds, name, rows = request
+        found = session.run(feeds, fetch)
+        return not np.allclose(found, expected[name][rows], atol=1e-4)
+
+    requests = list(map(request, range(num_requests)))
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        num_first = num_requests // 10
+        wrong = sum(threads.map(is_wrong, requests[:num_first]))
+        before = _peak_megabytes()
+        wrong += sum(threads.map(is_wrong, requests[num_first:]))
+    return {"wrong": wrong, "grown": _peak_megabytes() - before}
+
+
+def _peak_megabytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(library, path, requests, answers, num_requests="0"):
     session = Session(library, path)
     with open(requests) as file:
         asked = json.load(file)
-    found = {}
-    for name, request in asked.items():
-        feeds = {key: np.load(value) for key, value in request["feeds"].items()}
-        found[name] = session.run(feeds, request["fetch"])
+    for request in asked.values():
+        request["feeds"] = {k: np.load(v) for k, v in request["feeds"].items()}
+    found = {name: session.run(**request) for name, request in asked.items()}
     np.savez(answers, **found)
+    if int(num_requests):
+        print(json.dumps(put_under(session, asked, found, int(num_requests))))
     assert "tensorflow" not in sys.modules
 
 

@@ -66,10 +66,16 @@ def test_in_processes_that_have_tensorflow_alone(exported, answers, run_python):
     assert_fresh_and_repeated([dict(np.load(file)) for file in files], answers)
 
 
-@pytest.mark.skipif(not LIBRARY.exists(), reason="the wheel holds no libtensorflow_cc")
-def test_through_the_c_api(exported, answers, run_python):
+needs_library = pytest.mark.skipif(
+    not LIBRARY.exists(), reason="the wheel holds no libtensorflow_cc"
+)
+
+
+@pytest.fixture(scope="module")
+def requests(exported):
+    """A file of requests for `c_api.py`."""
     folder, path, x = exported
-    requests = folder / "requests.json"
+    file = folder / "requests.json"
     scalars = {value: str(folder / f"{value}.npy") for value in (1, 2, 3)}
     signatures = meta_graph(path).signature_def
 
@@ -87,7 +93,13 @@ def test_through_the_c_api(exported, answers, run_python):
             "sample", "samples", num_samples=scalars[3], seed=scalars[seed]
         )
     asked["centre"] = request("deterministic", "mean")
-    requests.write_text(json.dumps(asked))
+    file.write_text(json.dumps(asked))
+    return file
+
+
+@needs_library
+def test_through_the_c_api(exported, requests, answers, run_python):
+    folder, path, _ = exported
     files = [folder / f"c_{index}.npz" for index in range(2)]
     started = [
         run_python(c_api.__file__, LIBRARY, path, requests, file) for file in files
@@ -95,6 +107,14 @@ def test_through_the_c_api(exported, answers, run_python):
     for wait in started:
         wait()
     assert_fresh_and_repeated([dict(np.load(file)) for file in files], answers)
+
+
+@needs_library
+def test_threads_through_the_c_api(exported, requests, run_python):
+    folder, path, _ = exported
+    arguments = LIBRARY, path, requests, folder / "load.npz", 10_000
+    load = json.loads(run_python(c_api.__file__, *arguments)())
+    assert load["wrong"] == 0 and load["grown"] < 20
 
 
 def test_with_saved_model_cli(exported, answers):
