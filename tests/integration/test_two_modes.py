@@ -60,7 +60,7 @@ def cases():
             yield pytest.param(hypernet, seed, marks=marks, id=name)
 
 
-@pytest.mark.parametrize(["hypernet", "seed"], cases())
+@pytest.mark.parametrize(["hypernet", "seed"], list(cases()))
 def test_both_modes_are_kept_in_their_places(hypernet, seed, posterior):
     model = fitted(hypernet, seed)
     a, b = model.sample_scales(20_000, seed=1).T
