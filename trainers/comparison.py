@@ -77,7 +77,12 @@ class ComparisonConfig(CommonConfig):
     )
     clip: bool = flag(False, "Clip probabilities in training, as the paper does.")
     dropout_rate: float = flag(0.5, "Of MC dropout's hidden layers.", **share())
-    input_dropout: float = flag(0.2, "Of MC dropout's inputs.", **share())
+    input_dropout: float = flag(
+        0.2,
+        "Dropout of the inputs of every method in training; MC dropout has it when it "
+        "predicts, too.",
+        **share(),
+    )
     num_samples: int = flag(100, "S, draws of each prediction.", **at_least(1))
 
 
@@ -185,11 +190,12 @@ def _noise_of(config: ComparisonConfig) -> bool | int:
 
 
 def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
-    def network(make, *dropout):
+    def network(make, dropout_rate=0.0):
+        rates = dropout_rate, config.input_dropout
         if config.network == "mlp":
-            return perceptron(shape, config.units, num_classes, make, *dropout)
+            return perceptron(shape, config.units, num_classes, make, *rates)
         return convolutional(
-            shape, config.filters, config.units, num_classes, make, *dropout
+            shape, config.filters, config.units, num_classes, make, *rates
         )
 
     likelihood = bhn_tf.likelihoods.Categorical(clip=_clip(config, num_classes))
@@ -202,7 +208,7 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
     if name == "deterministic":
         return baselines.Deterministic(network(Layers()), likelihood)
     if name == "mc_dropout":
-        dropped = network(Layers(), config.dropout_rate, config.input_dropout)
+        dropped = network(Layers(), config.dropout_rate)
         return baselines.MCDropout(dropped, likelihood)
     if name == "ensemble":
         members = [network(Layers()) for _ in range(config.ensemble_size)]

@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
 
 def test_results_compare_both_networks(finished):
     results = finished.results
-    assert set(results["methods"]) == {"original", "bayesian"}
+    assert set(results["methods"]) == {"original", "continued", "bayesian"}
     for found in results["methods"].values():
         assert 0.1 < found["accuracy"] <= 1 and found["nll"] > 0
         assert 0 <= found["ece"] <= 1
@@ -84,7 +84,7 @@ def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
     monkeypatch.setattr(finetune, "_measure", lambda *args: dict.fromkeys(QUALITY, 0))
     experiment, folder = finetune.Finetune(config), mock.Mock()
     finetune._finetune(config, folder, experiment.load())
-    assert trained == [("original", 0), ("bayesian", 1)]
+    assert trained == [("original", 0), ("continued", 1), ("bayesian", 1)]
     saved = dict(call.args for call in folder.save_model.call_args_list)
     expected = keras.saving.load_model(path).get_weights()
     for weight, other in zip(
