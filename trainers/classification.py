@@ -142,9 +142,10 @@ def _trial(
             measured[method]["center"] = quality_of(center, labels)
         last_epoch = folder.epochs.read(method + label)[-1]
         if "kl" in last_epoch:
-            # In nats; the bound's loss is that of an example.
+            # In nats, the bound's of an example; whatever weight the KL had.
+            share = last_epoch["kl"] / len(rows[0])
             measured[method]["kl"] = last_epoch["kl"]
-            measured[method]["loss"] = last_epoch["loss"]
+            measured[method]["bound"] = last_epoch["nll"] + share
             if is_first and method == "bhn":
                 found = bhn_tf.diagnose(model, inputs["test"], labels)
                 diagnoses[method] = found.to_dict()

@@ -66,8 +66,8 @@ class ComparisonConfig(CommonConfig):
         **one_of("zero", "initial"),
     )
     kl_weight: float = flag(
-        1.0,
-        "Weight of the KL from half of the epochs on; 1 is the bound.",
+        0.5,
+        "Weight of the KL from half of the epochs on; 1 is the bound, less is surer.",
         **positive(),
     )
     noise_groups: int = flag(
@@ -78,7 +78,7 @@ class ComparisonConfig(CommonConfig):
     clip: bool = flag(False, "Clip probabilities in training, as the paper does.")
     dropout_rate: float = flag(0.5, "Of MC dropout's hidden layers.", **share())
     input_dropout: float = flag(
-        0.2,
+        0.3,
         "Dropout of the inputs of every method in training; MC dropout has it when it "
         "predicts, too.",
         **share(),
