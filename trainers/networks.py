@@ -79,11 +79,7 @@ def perceptron(
     """
     network = keras.Sequential([keras.layers.Input(shape), keras.layers.Flatten()])
     _drop(network, input_dropout)
-    for size in units:
-        network.add(make.dense(size, activation=activation))
-        _drop(network, dropout_rate)
-    network.add(make.dense(num_outputs))
-    return network
+    return _with_dense(network, units, num_outputs, make, dropout_rate, activation)
 
 
 def convolutional(
@@ -115,11 +111,7 @@ def convolutional(
             network.add(keras.layers.MaxPooling2D(2))
             _drop(network, dropout_rate / 2)
     network.add(keras.layers.Flatten())
-    for size in units:
-        network.add(make.dense(size, activation="relu"))
-        _drop(network, dropout_rate)
-    network.add(make.dense(num_outputs))
-    return network
+    return _with_dense(network, units, num_outputs, make, dropout_rate)
 
 
 def gal_convolutional(
@@ -141,9 +133,14 @@ def gal_convolutional(
     network.add(keras.layers.MaxPooling2D(5))
     _drop(network, 0.25 if has_dropout else 0.0)
     network.add(keras.layers.Flatten())
+    return _with_dense(network, units, num_outputs, make, 0.5 if has_dropout else 0.0)
+
+
+def _with_dense(network, units, num_outputs, make, dropout_rate, activation="relu"):
+    """Adds the dense layers at the end of a network; returns it."""
     for size in units:
-        network.add(make.dense(size, activation="relu"))
-        _drop(network, 0.5 if has_dropout else 0.0)
+        network.add(make.dense(size, activation=activation))
+        _drop(network, dropout_rate)
     network.add(make.dense(num_outputs))
     return network
 
