@@ -55,7 +55,12 @@ class OutputAnswers:
 
     def interval(self, raws, thresholds):
         """Bounds of the targets whose score is at most the thresholds."""
-        return self._score.interval(Predictive(self._likelihood, raws), thresholds)
+        predictive = Predictive(self._likelihood, raws)
+        lower, upper = self._score.interval(predictive, thresholds)
+        if not self._likelihood.is_discrete:
+            return lower, upper
+        # Whole numbers often lie right on a bound, and rounding must not lose them.
+        return tf.math.ceil(lower - _slack(lower)), tf.floor(upper + _slack(upper))
 
     def set(self, x, raws, thresholds, seed):
         """Booleans [B, C]: the classes whose score is at most the thresholds."""
@@ -86,6 +91,10 @@ class OutputAnswers:
     def _of_classes(self, x, p, seed):
         uniform = uniform_of_rows(x, seed) if self._score.randomized else None
         return self._score.of_classes(p, uniform)
+
+
+def _slack(bound):
+    return tf.minimum(1e-3 + 1e-5 * tf.abs(bound), 0.5)
 
 
 class CalibratedAnswers:

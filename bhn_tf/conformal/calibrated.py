@@ -207,7 +207,14 @@ class Calibrated(CalibrationState):
 
     # -- serving ---------------------------------------------------------------------
 
-    def export(self, directory, signatures=None, *, metrics: dict | None = None) -> str:
+    def export(
+        self,
+        directory,
+        signatures=None,
+        *,
+        metrics: dict | None = None,
+        class_names=None,
+    ) -> str:
         """Writes the next version of a SavedModel with frozen draws.
 
         Beside the signatures of `PredictiveModel.export(..., ensemble=True)` it has
@@ -221,13 +228,15 @@ class Calibrated(CalibrationState):
             directory: Folder of versions.
             signatures: Names of the signatures to be written; `None` for all.
             metrics: What the model card tells of the model's quality.
+            class_names: What the classes are called, [C], of several outputs a
+                dictionary by output name: for files of scores and the page.
 
         Returns:
             The path of the new version.
 
         Raises:
-            ValueError: If a signature is unknown, or an input is named `level` or
-                `by`.
+            ValueError: If a signature is unknown, an input is named `level` or `by`,
+                or there is not one name for each class.
 
         Example:
         ```python
@@ -235,4 +244,4 @@ class Calibrated(CalibrationState):
         path = calibrated.export("saved_models/calibrated")
         ```
         """
-        return export_calibrated(self, directory, signatures, metrics)
+        return export_calibrated(self, directory, signatures, metrics, class_names)

@@ -1,5 +1,6 @@
 """SavedModels that answer with guarantees."""
 
+import keras
 import tensorflow as tf
 
 from bhn_tf.conformal import groups, ranks
@@ -8,7 +9,9 @@ from bhn_tf.serving.names import input_specs
 from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 
 
-def export_calibrated(calibrated, directory, signatures, metrics) -> str:
+def export_calibrated(
+    calibrated, directory, signatures, metrics, class_names=None
+) -> str:
     """Writes the next version; `Calibrated.export` tells the rest."""
     kinds = {
         "predict_interval": calibrated.makes_intervals,
@@ -26,6 +29,7 @@ def export_calibrated(calibrated, directory, signatures, metrics) -> str:
         "metrics": metrics,
         "input_names": specs.originals,
         "calibration": maker.described(),
+        "class_names": maker.named_classes(class_names),
     }
     # A request of zeros asks for the level 0, which is refused.
     return write_version(
@@ -46,6 +50,41 @@ class _Signatures(Signatures):
         if not self._output_names:
             return described[0]
         return dict(zip(self._output_names, described, strict=True))
+
+    def named_classes(self, given):
+        """The names of the classes as a model card holds them; `None` without."""
+        if given is None:
+            return None
+        names = self._output_names or ("",)
+        sizes = dict(zip(names, self._num_classes(), strict=True))
+        if not isinstance(given, dict):
+            given = {name: given for name, size in sizes.items() if size}
+        if set(given) - set(names):
+            raise ValueError(
+                f"`class_names` has {sorted(given)}, and the outputs are {names}."
+            )
+        for name, called in given.items():
+            if len(called) != sizes[name]:
+                raise ValueError(
+                    f"Got {len(called)} `class_names`, and the output"
+                    f"{f' {name!r}' * bool(name)} has {sizes[name]} classes: give one "
+                    "for each."
+                )
+        called = {name: list(map(str, each)) for name, each in given.items()}
+        return called if self._output_names else called.get("")
+
+    def _num_classes(self):
+        """C of each output; 0 of those of numbers."""
+        raws = keras.tree.flatten(self._calibrated.model.raw_outputs.zeros_for(1))
+        return [
+            0 if each.makes_intervals else max(part.mean(raw).shape[-1], 2)
+            for each, part, raw in zip(
+                self._calibrated.calibrations,
+                self._calibrated.likelihood.parts_of_outputs(),
+                raws,
+                strict=True,
+            )
+        ]
 
     def _predict_interval(self):
         def predict_interval(inputs, limits):
