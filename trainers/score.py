@@ -10,13 +10,11 @@ says what the files may hold.
 """
 
 import dataclasses
-import os
 import sys
 
 import keras
 
 from bhn_tf import scoring
-from bhn_tf.scoring.keras_file import ENDING
 from trainers import serve_check
 from trainers.config import (
     CheckedConfig,
@@ -73,7 +71,7 @@ def run(config: Config) -> scoring.Summary:
     progress = _Progress()
     try:
         summary = scoring.score_files(
-            _whole(config.saved_model),
+            serve_check.model_path(config.saved_model),
             config.input,
             config.output,
             format=config.format,
@@ -93,15 +91,6 @@ def run(config: Config) -> scoring.Summary:
     progress.finish()
     _tell(config, summary)
     return summary
-
-
-def _whole(saved_model: str) -> str:
-    """The version or file that is meant, if there is one."""
-    if not saved_model.endswith(ENDING):
-        return serve_check.latest_version(saved_model)
-    if not os.path.exists(saved_model):
-        raise UsageProblem(f"--saved_model={saved_model} does not exist.")
-    return saved_model
 
 
 def _tell(config, summary) -> None:

@@ -54,7 +54,7 @@ class Guarantee:
             raise ScoringProblem(
                 f"A level is a probability such as 0.9, and this is {level}."
             )
-        highest = min(_highest_levels(model.card), default=1.0)
+        highest = highest_level(model.card)
         if level > highest:
             raise ScoringProblem(
                 f"{model.path} has too few calibration rows for a level of {level}: "
@@ -139,13 +139,21 @@ def empty(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
     }
 
 
-def _highest_levels(card: dict) -> list[float]:
-    """The highest level of each output, as far as the model card tells."""
+def highest_level(card: dict) -> float:
+    """Returns the highest level that a model card tells of; 1 where it does not.
+
+    Args:
+        card: The model card, as far as it can be read.
+
+    Example:
+        >>> highest_level({"calibration": {"highest_level": 0.99}}), highest_level({})
+        (0.99, 1.0)
+    """
     found = card.get("calibration")
     found = found if isinstance(found, dict) else {}
     outputs = [found] if "highest_level" in found else list(found.values())
     levels = [each.get("highest_level") for each in outputs if isinstance(each, dict)]
-    return [level for level in levels if isinstance(level, int | float)]
+    return min((v for v in levels if isinstance(v, int | float)), default=1.0)
 
 
 def level_name(level: float) -> str:

@@ -54,7 +54,12 @@ class _KerasFile(ServedModel):
         with tempfile.TemporaryDirectory() as folder:
             model.export(folder)
             super().__init__(folder)
+            self._own_card = super().card
         self.path = path
+
+    @property
+    def card(self) -> dict:
+        return self._own_card
 
     @property
     def fingerprint(self) -> str:

@@ -49,10 +49,10 @@ def score_files(
 
     `serving_default` is asked batch by batch; the rows of a batch share their draws,
     unless the model was exported with `ensemble=True`, when all rows do. Each part has
-    the columns `id`, `mean_0`, `mean_1`, ... and one for each score; with `level`, and
-    of a calibrated model, before them what it promises (`guarantees.Guarantee`). After a kill the
-    same call goes on with the first part that is missing; a finished run is left as it
-    is.
+    the columns `id`, `mean_0`, `mean_1`, ... and one for each score; with `level`,
+    before them the interval or set of a calibrated model (`guarantees.Guarantee`).
+    After a kill the same call goes on with the first part that is missing; a finished
+    run is left as it is.
 
     Args:
         saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.

@@ -23,7 +23,6 @@ class ServedModel:
         path: The version that was loaded.
         input_specs: `tf.TensorSpec` of each input of `serving_default` by name, rows
             first.
-        card: The model card; empty where it cannot be read.
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
@@ -55,7 +54,11 @@ class ServedModel:
                 "`model.export(folder)`."
             )
         self.input_specs = self.specs("serving_default")
-        self.card = _card(self.path)
+
+    @property
+    def card(self) -> dict:
+        """The model card; empty where it cannot be read."""
+        return _card(self.path)
 
     @property
     def signatures(self) -> tuple[str, ...]:
