@@ -8,6 +8,9 @@ from bhn_tf.conformal.answers import OutputAnswers
 from bhn_tf.conformal.interval_scores import IntervalConformity
 from bhn_tf.metrics import RejectThreshold
 
+# Those of which a model card tells the coverage.
+_USUAL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class OutputCalibration(keras.layers.Layer):
@@ -87,6 +90,21 @@ class OutputCalibration(keras.layers.Layer):
         """The highest level that the calibration rows of every group allow."""
         fewest = min(self.counts)
         return 10**6 * fewest // (fewest + 1) / 10**6
+
+    def coverage(self, level: float) -> float:
+        """Returns the coverage that is reached where scores do not tie.
+
+        A level asks for a whole number of rows, so that it is the level or a little
+        more: `⌈(n + 1) · level⌉ / (n + 1)`, by groups that of the one with the least.
+
+        Args:
+            level: A probability that the calibration rows allow.
+        """
+        parts = ranks.parts_of(level)
+        return min(int(ranks.rank(n, parts)) / (n + 1) for n in self.counts)
+
+    def _usual(self):
+        return [level for level in _USUAL_LEVELS if level <= self.highest_level]
 
     def doubts(self, score: str) -> np.ndarray:
         """An uncertainty score of the calibration rows; see `Calibrated.doubts`."""
@@ -171,6 +189,7 @@ class OutputCalibration(keras.layers.Layer):
             "by": self.by,
             "rows_of_groups": self.counts,
             "highest_level": self.highest_level,
+            "coverage": {f"{level:g}": self.coverage(level) for level in self._usual()},
             "temperature": self.temperature if self.recalibrates else None,
             "ece_before": self.ece_before,
             "ece_after": self.ece_after,

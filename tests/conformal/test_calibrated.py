@@ -144,6 +144,11 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
     assert card["calibration"]["score"] == "RAPS"
     assert card["calibration"]["by"] == ["blue", "red"]
     assert card["calibration"]["highest_level"] == sets.highest_level
+    reached = card["calibration"]["coverage"]
+    assert "0.9" in reached and "0.99" not in reached
+    for level, coverage in reached.items():
+        fewest = min(sets.of_output().counts)
+        assert float(level) <= coverage < float(level) + 1 / (fewest + 1)
 
     lowers, uppers = of_all.predict_interval(X, level=0.8, verbose=0, by=COLOURS)
     kinds = of_all.predict_set(X, level=0.8, verbose=0)
