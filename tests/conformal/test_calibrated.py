@@ -123,7 +123,9 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
     lower, upper = numbers.predict_interval(X, level=0.8, verbose=0)
     found = sets.predict_set(X, level=0.8, verbose=0, by=COLOURS)
     mean = sets.predict(X, batch_size=7, verbose=0)
-    served = tf.saved_model.load(numbers.export(tmp_path / "numbers"))
+    served = tf.saved_model.load(
+        numbers.export(tmp_path / "numbers", "predict_interval")
+    )
     request = {"inputs": tf.constant(X), "level": tf.constant(0.8)}
     answers = served.signatures["predict_interval"](**request)
     np.testing.assert_allclose(answers["lower"], lower, rtol=1e-6, atol=1e-6)
@@ -153,7 +155,8 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
     lowers, uppers = of_all.predict_interval(X, level=0.8, verbose=0, by=COLOURS)
     kinds = of_all.predict_set(X, level=0.8, verbose=0)
     assert set(lowers) == set(uppers) == {"age"} and set(kinds) == {"kind", "late"}
-    path = of_all.export(tmp_path / "several")
+    asked = ("serving_default", "predict_interval", "predict_set")
+    path = of_all.export(tmp_path / "several", asked)
     served = tf.saved_model.load(path).signatures
     request = {"inputs": tf.constant(X), "level": tf.constant(0.8)}
     found_sets = served["predict_set"](**request)
