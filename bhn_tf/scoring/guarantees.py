@@ -28,8 +28,9 @@ class Guarantee:
 
     Example:
     ```python
-    model = ServedModel("saved_models/calibrated")
-    Guarantee(model, 0.9).columns({"inputs": x})  # {"set_90": ["0", "0|3", ...]}
+    calibrated = bhn_tf.conformal.calibrate(model, x, y)
+    served = ServedModel(calibrated.export("saved_models/calibrated"))
+    Guarantee(served, 0.9).columns({"inputs": x})  # {"set_90": ["0", "0|3", ...]}
     ```
     """
 
