@@ -69,6 +69,8 @@ setup(
             "ai-edge-litert>=1.2",
             # Invalid and valid input of every public entry.
             "hypothesis>=6.100",
+            # Thresholds and sets are compared with it.
+            "mapie>=1.6",
             "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",

@@ -27,7 +27,8 @@ import tensorflow as tf
 from bhn_tf.arguments import check_count
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import as_rows, only_input
-from bhn_tf.scoring.parts import as_columns
+from bhn_tf.scoring.guarantees import empty_columns, model_columns
+from bhn_tf.scoring.keras_file import ENDING, open_model
 from bhn_tf.scoring.record_files import ID, elements, layout_of
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
@@ -54,6 +55,8 @@ class SavedModelHandler(ModelHandler):
         saved_model: A SavedModel, or a folder of versions of it, on any file system
             that TensorFlow knows. The version is chosen here, once for all workers.
         batch_size: Rows of one call, at most.
+        level: That of the intervals or sets of a calibrated model, such as 0.9; `None`
+            for none.
 
     Raises:
         FileNotFoundError: If there is no SavedModel.
@@ -64,14 +67,16 @@ class SavedModelHandler(ModelHandler):
     ```
     """
 
-    def __init__(self, saved_model, batch_size: int = 256):
+    def __init__(self, saved_model, batch_size: int = 256, level: float | None = None):
         check_count("batch_size", batch_size, minimum=1)
         super().__init__(max_batch_size=batch_size)
-        self._path = latest_version(saved_model)
+        is_file = str(saved_model).endswith(ENDING)
+        self._path = str(saved_model) if is_file else latest_version(saved_model)
+        self._level = level
 
     def load_model(self) -> ServedModel:
         """Loads the SavedModel, once a worker."""
-        return ServedModel(self._path)
+        return open_model(self._path)
 
     def run_inference(
         self, batch: Sequence, model: ServedModel, inference_args: dict | None = None
@@ -87,7 +92,8 @@ class SavedModelHandler(ModelHandler):
         Returns:
             For each row its mean and scores, numbers by column.
         """
-        columns = as_columns(model(_stacked(batch, model.input_specs)))
+        columns_of = model_columns(model, self._level)
+        columns = columns_of(_stacked(batch, model.input_specs))
         names = list(columns)
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [
@@ -101,11 +107,12 @@ class ScoreRows(beam.PTransform):
 
     Rows are what `SavedModelHandler.run_inference` takes. Each dictionary has `id`,
     `mean_0`, `mean_1`, ... and one number for each score: the columns that
-    `scoring.score_files` writes.
+    `scoring.score_files` writes, those of its `level` too.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it.
         batch_size: Rows of one call of the model, at most.
+        level: That of the intervals or sets of a calibrated model; `None` for none.
 
     Example:
     ```python
@@ -113,9 +120,9 @@ class ScoreRows(beam.PTransform):
     ```
     """
 
-    def __init__(self, saved_model, batch_size: int = 256):
+    def __init__(self, saved_model, batch_size: int = 256, level: float | None = None):
         super().__init__()
-        self._handler = SavedModelHandler(saved_model, batch_size)
+        self._handler = SavedModelHandler(saved_model, batch_size, level)
 
     def expand(self, pairs):
         """Adds the steps to a pipeline."""
@@ -123,23 +130,26 @@ class ScoreRows(beam.PTransform):
         return answers | "Columns" >> beam.MapTuple(_named)
 
 
-def parquet_schema(saved_model, id_type=None):
+def parquet_schema(saved_model, id_type=None, level: float | None = None):
     """Returns the PyArrow schema of what `ScoreRows` gives, for `WriteToParquet`.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it.
         id_type: PyArrow type of the ids; `None` for text.
+        level: That of `ScoreRows`.
     """
     require("pyarrow", "'bhn-tf[beam]'")
     import pyarrow
 
-    specs = ServedModel(saved_model).output_specs
-    empty = {
-        name: np.zeros([0, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
-        for name, spec in specs.items()
-    }
-    columns = as_columns(empty)
-    fields = [(name, pyarrow.from_numpy_dtype(c.dtype)) for name, c in columns.items()]
+    fields = [
+        (
+            name,
+            pyarrow.string()
+            if values.dtype == object
+            else pyarrow.from_numpy_dtype(values.dtype),
+        )
+        for name, values in empty_columns(open_model(saved_model), level).items()
+    ]
     return pyarrow.schema([("id", id_type or pyarrow.string()), *fields])
 
 

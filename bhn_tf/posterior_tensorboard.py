@@ -1,5 +1,6 @@
 """What becomes of a posterior while it is trained, for TensorBoard."""
 
+import functools
 import os
 
 import keras
@@ -79,8 +80,10 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
             )
         if self._batch is not None:
             self.model.check_data(self._batch.x, self._batch.y)
+            feed = self._batch.as_tensors()
+            norms = functools.partial(self._gradient_norms, Batch.of((feed.x, feed.y)))
             # A loop over the draws, which Python would go through one by one.
-            self._compiled_norms = tf.function(self._gradient_norms, autograph=False)
+            self._compiled_norms = tf.function(norms, autograph=False)
         # Made once the training begins: it opens a file.
         folder = os.path.join(self.log_dir, "posterior")
         self._writer = tf.summary.create_file_writer(folder)
@@ -125,11 +128,9 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
                 found[name] = mean[piece], tf.sqrt(variance[piece])
         return found
 
-    def _gradient_norms(self) -> dict:
+    def _gradient_norms(self, batch: Batch) -> dict:
         """Norms of the gradients of the loss's terms, by the hypernet's weights."""
         model, bound = self.model, self.model.objective
-        feed = self._batch.as_tensors()
-        batch = Batch.of((feed.x, feed.y))
         with tf.GradientTape(persistent=True) as tape:
             draws = self._draws()
             scores = score_batch(

@@ -3,7 +3,8 @@
     python -m trainers.demo --saved_model=saved_models/digits
 
 Then open http://localhost:8000: the page shows the mean, the vote of each network drawn
-and the scores, for a drawing or an image dropped on it. Needs the extra `demo`.
+and the scores, for a drawing or an image dropped on it; of a calibrated model first of
+all the set or the interval that it promises. Needs the extra `demo`.
 """
 
 import dataclasses
@@ -20,7 +21,8 @@ class Config(CheckedConfig):
     """Configuration of `trainers.demo`."""
 
     saved_model: str = flag(
-        "saved_models/digits", "A SavedModel of images, or a folder of versions of it."
+        "saved_models/digits",
+        "A SavedModel of images, a folder of versions of it, or a .keras file.",
     )
     num_draws: int = flag(32, "S, networks that vote.", **at_least(1))
     host: str = flag(
@@ -41,7 +43,7 @@ def make_server(config: Config):
     Raises:
         UsageProblem: If the model or the address cannot be served, or Flask is missing.
     """
-    path = serve_check.latest_version(config.saved_model)
+    path = serve_check.model_path(config.saved_model)
     try:
         from bhn_tf.demo import LOOPBACK, create_app
 

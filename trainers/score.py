@@ -3,7 +3,8 @@ r"""Scores files larger than memory with a SavedModel.
     python -m trainers.score --saved_model=saved_models/digits \
         --input='digits-*.npy,more-*.tfrecord,images/' --output=scores.parquet
 
-The output is a folder of parts, each with the name of a row, its mean and every score.
+The output is a folder of parts, each with the name of a row, its mean and every score;
+with --level=0.9, too, the interval or set that a calibrated model promises.
 Killed, the same command goes on with the first part that is missing. docs/scoring.md
 says what the files may hold.
 """
@@ -29,7 +30,9 @@ from trainers.config import (
 class Config(CheckedConfig):
     """Configuration of `trainers.score`."""
 
-    saved_model: str = flag("", "A SavedModel, or a folder of versions of it.")
+    saved_model: str = flag(
+        "", "A SavedModel, a folder of versions of it, or a .keras file."
+    )
     input: tuple = flag(
         (), "Files, patterns and folders of images, separated by commas."
     )
@@ -42,6 +45,13 @@ class Config(CheckedConfig):
     batch_size: int = flag(256, "Rows of one call of the model.", **at_least(1))
     rows_per_part: int = flag(
         8192, "Rows of one part, a multiple of --batch_size.", **at_least(1)
+    )
+    level: float = flag(
+        0.0,
+        "Probability of the intervals or sets of a calibrated model, such as 0.9; 0 "
+        "for none.",
+        check=lambda value: 0 <= value < 1,
+        advice="from 0 to below 1",
     )
     overwrite: bool = flag(False, "Delete the parts of another run in --output.")
 
@@ -61,13 +71,14 @@ def run(config: Config) -> scoring.Summary:
     progress = _Progress()
     try:
         summary = scoring.score_files(
-            serve_check.latest_version(config.saved_model),
+            serve_check.model_path(config.saved_model),
             config.input,
             config.output,
             format=config.format,
             batch_size=config.batch_size,
             rows_per_part=config.rows_per_part,
             overwrite=config.overwrite,
+            level=config.level or None,
             on_progress=progress,
         )
     except (scoring.ScoringProblem, ImportError) as problem:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.scoring.keras_file import ENDING
 from bhn_tf.serving import versions
 from bhn_tf.serving.served_model import ServedModel
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
@@ -115,6 +116,19 @@ def _client(config: Config) -> Callable[[dict], dict]:
     if config.protocol == "grpc":
         return _of_grpc(config.address, config.model_name)
     return _of_rest(config.address, config.model_name)
+
+
+def model_path(saved_model: str) -> str:
+    """Returns a `.keras` file, or the newest version of a SavedModel.
+
+    Raises:
+        UsageProblem: If there is none.
+    """
+    if not saved_model.endswith(ENDING):
+        return latest_version(saved_model)
+    if not tf.io.gfile.exists(saved_model):
+        raise UsageProblem(f"--saved_model={saved_model} does not exist.")
+    return saved_model
 
 
 def latest_version(folder) -> str:

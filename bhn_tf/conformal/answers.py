@@ -3,41 +3,48 @@
 import keras
 import tensorflow as tf
 
-from bhn_tf.conformal.interval_scores import Predictive
+from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
 from bhn_tf.conformal.temperature import tempered
 
 
-class CalibratedAnswers:
-    """The answers of a model, with what calibration adds.
+class OutputAnswers:
+    """What is made of the raw outputs [S, B, ...] of one output.
 
     Args:
-        model: A built `PredictiveModel`.
+        likelihood: p(y|x, g) of the output.
         score: An `IntervalConformity` or a `SetConformity`.
-        seed: Seed of the numbers of randomised scores.
         temperature: What the averaged probabilities are recalibrated by, or `None`.
         allow_empty: Whether a set may hold no class.
     """
 
-    def __init__(self, model, score, seed, temperature=None, allow_empty=False):
-        self._model, self._score, self._seed = model, score, seed
+    def __init__(self, likelihood, score, temperature=None, allow_empty=False):
+        self._likelihood, self._score = likelihood, score
         self._temperature, self._allow_empty = temperature, allow_empty
+
+    @property
+    def makes_intervals(self) -> bool:
+        """Whether y is a number; otherwise it is a class."""
+        return isinstance(self._score, IntervalConformity)
 
     # -- of the model -----------------------------------------------------------------
 
-    def mean(self, x, values):
+    def mean(self, raws):
         """The predictive mean, recalibrated, [B, C]."""
-        return self._recalibrated(self._model.answers.mean(x, values))
+        return self._recalibrated(self._plain_mean(raws))
 
-    def samples(self, x, values):
+    def samples(self, raws):
         """The mean of y under each draw, [B, S, C]."""
-        return self._model.answers.samples(x, values)
+        return tf.experimental.numpy.moveaxis(self._likelihood.mean(raws), 0, 1)
 
-    def uncertainty(self, x, values):
+    def uncertainty(self, raws):
         """The recalibrated mean, and the scores of the draws."""
-        answers = dict(self._model.answers.uncertainty(x, values))
+        answers = dict(self._likelihood.summarize(raws))
         return {**answers, "mean": self._recalibrated(answers["mean"])}
+
+    def _plain_mean(self, raws):
+        return tf.reduce_mean(self._likelihood.mean(raws), axis=0)
 
     def _recalibrated(self, mean):
         if self._temperature is None:
@@ -46,47 +53,131 @@ class CalibratedAnswers:
 
     # -- of calibration ---------------------------------------------------------------
 
-    def interval(self, x, values, thresholds):
+    def interval(self, raws, thresholds):
         """Bounds of the targets whose score is at most the thresholds."""
-        return self._score.interval(self._predictive(x, values), thresholds)
+        predictive = Predictive(self._likelihood, raws)
+        lower, upper = self._score.interval(predictive, thresholds)
+        if not self._likelihood.is_discrete:
+            return lower, upper
+        # Whole numbers often lie right on a bound, and rounding must not lose them.
+        return tf.math.ceil(lower - _slack(lower)), tf.floor(upper + _slack(upper))
 
-    def set(self, x, values, thresholds):
+    def set(self, x, raws, thresholds, seed):
         """Booleans [B, C]: the classes whose score is at most the thresholds."""
-        p = self.probabilities(x, values)
-        scores = self._of_classes(x, p)
+        p = self.probabilities(raws)
+        scores = self._of_classes(x, p, seed)
         return set_of(scores, thresholds, p, self._allow_empty)
 
-    def target_scores(self, x_and_y, values):
-        """Scores of calibration targets, [B, ...], and of how sure the model is."""
-        x, y = x_and_y
-        predictive = self._predictive(x, values)
-        y = tf.cast(y, predictive.mean.dtype)
-        return self._score.of_targets(predictive, y), predictive.answers
+    def scores(self, x, y, raws, seed):
+        """Scores of calibration labels, [B, ...], and of how sure the model is."""
+        if self.makes_intervals:
+            predictive = Predictive(self._likelihood, raws)
+            y = tf.cast(y, predictive.mean.dtype)
+            return self._score.of_targets(predictive, y), predictive.answers
+        p = self.probabilities(raws)
+        scores = self._of_classes(x, p, seed)
+        own = tf.gather(scores, y, batch_dims=1)[:, tf.newaxis]
+        return own, {**self._likelihood.summarize(raws), "mean": p}
 
-    def class_scores(self, x_and_y, values):
-        """Scores of calibration classes, [B, 1], and of how sure the model is."""
-        x, y = x_and_y
-        p = self.probabilities(x, values)
-        scores = tf.gather(self._of_classes(x, p), y, batch_dims=1)[:, tf.newaxis]
-        answers = self._model.answers.uncertainty(x, values)
-        return scores, {**answers, "mean": p}
-
-    def probabilities(self, x, values):
+    def probabilities(self, raws):
         """Averaged probabilities of two classes or more, [B, C], as they come.
 
         Not recalibrated: the temperature has seen the calibration labels, and scores
         must not depend on them.
         """
-        p = self._model.answers.mean(x, values)
+        p = self._plain_mean(raws)
         return tf.concat([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
 
-    def _of_classes(self, x, p):
-        uniform = uniform_of_rows(x, self._seed) if self._score.randomized else None
+    def _of_classes(self, x, p, seed):
+        uniform = uniform_of_rows(x, seed) if self._score.randomized else None
         return self._score.of_classes(p, uniform)
 
-    def _predictive(self, x, values):
+
+def _slack(bound):
+    return tf.minimum(1e-3 + 1e-5 * tf.abs(bound), 0.5)
+
+
+class CalibratedAnswers:
+    """The answers of a model, with what calibration adds.
+
+    The networks run once for all outputs.
+
+    Args:
+        model: A built `PredictiveModel`.
+        outputs: `OutputAnswers` of each output, in their order.
+        seed: Seed of the numbers of randomised scores.
+    """
+
+    def __init__(self, model, outputs, seed: int):
+        self._model, self._outputs, self._seed = model, outputs, seed
+
+    def mean(self, x, values):
+        """The predictive means in the outputs' structure."""
+        return self._of_each(x, values, lambda output, raws: output.mean(raws))
+
+    def samples(self, x, values):
+        """The means of y under each draw in the outputs' structure."""
+        return self._of_each(x, values, lambda output, raws: output.samples(raws))
+
+    def uncertainty(self, x, values):
+        """Means and scores of the draws in the outputs' structure."""
+        return self._of_each(x, values, lambda output, raws: output.uncertainty(raws))
+
+    def interval(self, x, values, *thresholds):
+        """A list with the bounds of each output of numbers.
+
+        Args:
+            x: Inputs.
+            values: Draws.
+            *thresholds: Those of each such output.
+        """
+        pairs = zip(self._pairs(x, values, True), thresholds, strict=True)
+        return [output.interval(raws, limits) for (output, raws), limits in pairs]
+
+    def set(self, x, values, *thresholds):
+        """A list with the sets of each output of classes; see `interval`."""
+        pairs = zip(self._pairs(x, values, False), thresholds, strict=True)
+        return [
+            output.set(x, raws, limits, self._seed) for (output, raws), limits in pairs
+        ]
+
+    def scores(self, x_and_y, values):
+        """A list with the scores of calibration labels, a label for each output."""
+        x, labels = x_and_y
         raws, _ = self._model.answers.raws(x, values)
-        return Predictive(self._model.likelihood, raws)
+        each = zip(self._outputs, labels, keras.tree.flatten(raws), strict=True)
+        return [output.scores(x, y, raw, self._seed) for output, y, raw in each]
+
+    def _pairs(self, x, values, makes_intervals):
+        raws, _ = self._model.answers.raws(x, values)
+        pairs = zip(self._outputs, keras.tree.flatten(raws), strict=True)
+        return [pair for pair in pairs if pair[0].makes_intervals == makes_intervals]
+
+    def _of_each(self, x, values, answer):
+        raws, _ = self._model.answers.raws(x, values)
+        flat = zip(self._outputs, keras.tree.flatten(raws), strict=True)
+        answers = [answer(output, raw) for output, raw in flat]
+        return in_structure_of(raws, answers)
+
+
+def in_structure_of(outputs, values: list):
+    """Returns a value for each output, such as a dictionary, as the outputs are given.
+
+    Args:
+        outputs: One output, or a list or dictionary of them.
+        values: In the order of `keras.tree.flatten`; `None` where there is none, which
+            a dictionary leaves out.
+
+    Example:
+        >>> in_structure_of({"b": 0, "a": 0}, [1, None]), in_structure_of(0, [2])
+        ({'a': 1}, 2)
+    """
+    if not keras.tree.is_nested(outputs):
+        return values[0]
+    if isinstance(outputs, dict):
+        named = zip(sorted(outputs), values, strict=True)
+        return {name: value for name, value in named if value is not None}
+    return list(values)
 
 
 def without_padding(leaf):

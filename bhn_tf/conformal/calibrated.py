@@ -1,15 +1,12 @@
 """A model with guarantees, as a Keras model."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from bhn_tf.conformal import groups, risk
-from bhn_tf.conformal.answers import inputs_of
+from bhn_tf.conformal.answers import in_structure_of, inputs_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
 from bhn_tf.data_feeds import feed_of
-from bhn_tf.metrics import RejectThreshold
 from bhn_tf.models.answers import answer_batches
 
 
@@ -20,6 +17,9 @@ class Calibrated(CalibrationState):
     `bhn_tf.conformal.calibrate` makes one. It is saved with `.save("c.keras")` and
     loaded with `keras.saving.load_model`, and is not trained further: a model that
     has changed has to be calibrated again.
+
+    Of a model with several outputs each is calibrated on its own, and answers come in
+    the outputs' structure.
 
     Arguments and attributes are those of `CalibrationState`.
     """
@@ -73,15 +73,18 @@ class Calibrated(CalibrationState):
 
         The probability is over calibration rows and a new row that are exchangeable:
         on average over rows, and not for every row. Each target column has it on its
-        own. A row with a NaN input gets NaN.
+        own, and so has each output. A row with a NaN input gets NaN.
 
         Args:
             x, batch_size, verbose, steps, callbacks: As in `predict`.
             level: A probability, read to six decimals.
-            by: The group of each row, [rows], where the model was calibrated by groups.
+            by: The group of each row, [rows], where the model was calibrated by groups;
+                or a dictionary of these by output name.
 
         Returns:
-            Arrays `(lower, upper)`, [rows, C] each, in the units of y.
+            Arrays `(lower, upper)`, [rows, C] each, in the units of y. Of several
+            outputs each of the two is in their structure, for those of numbers: a
+            dictionary leaves the others out, a list has `None` in their place.
 
         Raises:
             ValueError: If there are too few calibration rows for the level, a group
@@ -97,8 +100,10 @@ class Calibrated(CalibrationState):
             raise ValueError(
                 "The model predicts classes: ask for `predict_set(x, level)`."
             )
-        limits = self._limits(x, level, by)
-        return self._ask("interval", x, batch_size, verbose, steps, callbacks, limits)
+        limits = self._limits(x, level, by, True)
+        bounds = self._ask("interval", x, batch_size, verbose, steps, callbacks, limits)
+        lower, upper = zip(*bounds, strict=True)
+        return self._structured(lower, True), self._structured(upper, True)
 
     def predict_set(
         self,
@@ -110,7 +115,7 @@ class Calibrated(CalibrationState):
         callbacks=None,
         *,
         by=None,
-    ) -> np.ndarray:
+    ):
         """Returns sets that hold the class with a probability of at least `level`.
 
         The probability is over calibration rows and a new row that are exchangeable;
@@ -121,7 +126,8 @@ class Calibrated(CalibrationState):
             As `predict_interval`.
 
         Returns:
-            Booleans [rows, C]; of one yes-or-no output [rows, 2].
+            Booleans [rows, C]; of one yes-or-no output [rows, 2]. Of several outputs
+            they are in their structure, for those of classes.
 
         Raises:
             ValueError: As `predict_interval`, or if y is a number.
@@ -132,73 +138,46 @@ class Calibrated(CalibrationState):
         possible = calibrated.predict_set(x, level=0.9)
         ```
         """
-        if self.makes_intervals:
+        if not self.makes_sets:
             raise ValueError(
                 "The model predicts numbers: ask for `predict_interval(x, level)`."
             )
-        limits = self._limits(x, level, by)
-        return self._ask("set", x, batch_size, verbose, steps, callbacks, limits)
-
-    def reject_threshold(
-        self,
-        max_error_rate: float,
-        confidence: float = 0.95,
-        score: str = "predictive_entropy",
-    ) -> RejectThreshold:
-        """Chooses which rows to answer, so that the error rate among them is promised.
-
-        See `bhn_tf.conformal.controlled_threshold`.
-
-        Args:
-            max_error_rate: The highest error rate among answered rows.
-            confidence: With which it holds, over the choice of the calibration rows.
-            score: A key of `predict_uncertainty`.
-
-        Returns:
-            `metrics.RejectThreshold`: answer rows where `score <= threshold`.
-
-        Raises:
-            ValueError: If a number is no probability, or y is no class.
-
-        Example:
-        ```python
-        calibrated = bhn_tf.conformal.calibrate(model, x, y)
-        chosen = calibrated.reject_threshold(0.02, confidence=0.9)
-        answered = calibrated.predict_uncertainty(x)["predictive_entropy"]
-        answered <= chosen.threshold
-        ```
-        """
-        if self.makes_intervals:
-            raise ValueError(
-                "Errors are counted of classes, and the model predicts numbers: give "
-                "`conformal.controlled_threshold(scores, errors, ...)` what is an "
-                "error for you."
-            )
-        return risk.controlled_threshold(
-            self.doubts(score), self._array("wrong"), max_error_rate, confidence
-        )
+        limits = self._limits(x, level, by, False)
+        sets = self._ask("set", x, batch_size, verbose, steps, callbacks, limits)
+        return self._structured(sets, False)
 
     # -- how -------------------------------------------------------------------------
 
-    def _limits(self, x, level, by):
-        """Thresholds as they are compared with scores, for all rows or for each."""
-        limits = self.thresholds(level)
-        if self.by is None or self.by == "class":
-            if by is not None:
-                raise ValueError(
-                    "`by` was given, and the model was not calibrated by groups: give "
-                    "`calibrate(..., by=groups)` those of the calibration rows."
-                )
-            return limits.T if self.by == "class" else limits
+    def _limits(self, x, level, by, makes_intervals):
+        """Thresholds of each output of a kind, and whether they are of each row."""
         num_rows = feed_of(x).num_rows
-        if by is None or num_rows is None:
-            raise ValueError(
-                "The model was calibrated by groups: give arrays of inputs, and `by` "
-                f"with the group of each row, of {self.by[:10]}."
-            )
-        return limits[groups.index_of(groups.group_values(by, num_rows), self.by)]
+        names = self.likelihood.output_names or (None,)
+        if isinstance(by, dict):
+            unknown = sorted(set(by) - set(names))
+            if unknown:
+                raise ValueError(f"`by` has {unknown}, and the outputs are {names}.")
+            given = by
+        elif by is not None and not any(each.is_grouped for each in self.calibrations):
+            given = dict.fromkeys(names, by)
+        else:
+            each_output = zip(names, self.calibrations, strict=True)
+            given = {name: by for name, each in each_output if each.is_grouped}
+        return [
+            (each.limits(level, given.get(name), num_rows), each.is_grouped)
+            for name, each in zip(names, self.calibrations, strict=True)
+            if each.makes_intervals == makes_intervals
+        ]
 
-    def _ask(self, answer, x, batch_size, verbose, steps, callbacks, limits=None):
+    def _structured(self, answers, makes_intervals):
+        """Answers of the outputs of a kind in the structure of all outputs."""
+        given = iter(answers)
+        every = [
+            next(given) if each.makes_intervals == makes_intervals else None
+            for each in self.calibrations
+        ]
+        return in_structure_of(self.model.raw_outputs.spec, every)
+
+    def _ask(self, answer, x, batch_size, verbose, steps, callbacks, limits=()):
         feed = feed_of(x)
         feed.refuse_empty()
         function = self._compiled_answers.function(
@@ -208,17 +187,19 @@ class Calibrated(CalibrationState):
         if feed.num_rows is not None:
             num_draws = max(int(draws.shape[0]), len(self.posterior.networks))
             batch_size = self.model.answers.rows_at_a_time(batch_size, num_draws)
-        per_row = limits is not None and len(limits) > 1 and self.by != "class"
-        if per_row:
-            rows = keras.tree.lists_to_tuples((feed.x, limits))
+        of_rows = tuple(values for values, is_of_rows in limits if is_of_rows)
+        if of_rows:
+            rows = keras.tree.lists_to_tuples((feed.x, of_rows))
             feed.x = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
 
         def of_batch(data):
-            if per_row:
-                inputs, of_rows = data
-                return function(inputs, draws, of_rows)
-            more = () if limits is None else (tf.constant(limits),)
-            return function(inputs_of(data), draws, *more)
+            inputs, of_these = data if of_rows else (inputs_of(data), ())
+            of_these = iter(of_these)
+            more = [
+                next(of_these) if is_of_rows else tf.constant(values)
+                for values, is_of_rows in limits
+            ]
+            return function(inputs, draws, *more)
 
         return answer_batches(
             self, of_batch, feed.x, batch_size, verbose, steps, callbacks
@@ -226,25 +207,36 @@ class Calibrated(CalibrationState):
 
     # -- serving ---------------------------------------------------------------------
 
-    def export(self, directory, signatures=None, *, metrics: dict | None = None) -> str:
+    def export(
+        self,
+        directory,
+        signatures=None,
+        *,
+        metrics: dict | None = None,
+        class_names=None,
+    ) -> str:
         """Writes the next version of a SavedModel with frozen draws.
 
         Beside the signatures of `PredictiveModel.export(..., ensemble=True)` it has
         `predict_interval(inputs, level)` → `lower` and `upper`, or
-        `predict_set(inputs, level)` → `set`; `level` is a float32 scalar. Where the
-        model was calibrated by groups, they take `by` [rows], int64 or texts, too.
+        `predict_set(inputs, level)` → `set`; `level` is a float32 scalar. Of several
+        outputs they answer `<output>_lower`, `<output>_upper` and `<output>_set`. Where
+        the model was calibrated by groups, they take `by` [rows], int64 or texts, too;
+        where outputs have other groups each, `<output>_by`.
 
         Args:
             directory: Folder of versions.
             signatures: Names of the signatures to be written; `None` for all.
             metrics: What the model card tells of the model's quality.
+            class_names: What the classes are called, [C], of several outputs a
+                dictionary by output name: for files of scores and the page.
 
         Returns:
             The path of the new version.
 
         Raises:
-            ValueError: If a signature is unknown, or an input is named `level` or
-                `by`.
+            ValueError: If a signature is unknown, an input is named `level` or `by`,
+                or there is not one name for each class.
 
         Example:
         ```python
@@ -252,4 +244,4 @@ class Calibrated(CalibrationState):
         path = calibrated.export("saved_models/calibrated")
         ```
         """
-        return export_calibrated(self, directory, signatures, metrics)
+        return export_calibrated(self, directory, signatures, metrics, class_names)

@@ -6,30 +6,14 @@ import tensorflow as tf
 
 from bhn_tf.arguments import check_count
 from bhn_tf.conformal import groups
-from bhn_tf.conformal.answers import CalibratedAnswers
+from bhn_tf.conformal.answers import CalibratedAnswers, OutputAnswers
 from bhn_tf.conformal.calibrated import Calibrated
-from bhn_tf.conformal.interval_scores import (
-    Absolute,
-    CustomIntervalConformity,
-    IntervalConformity,
-    Normalized,
-    Quantile,
-)
-from bhn_tf.conformal.set_scores import (
-    APS,
-    LAC,
-    RAPS,
-    CustomSetConformity,
-    SetConformity,
-)
+from bhn_tf.conformal.output_calibration import OutputCalibration
+from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
 from bhn_tf.data_feeds import feed_of
-from bhn_tf.likelihoods import Bernoulli, Categorical
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
-
-_INTERVALS = {"normalized": Normalized, "absolute": Absolute, "quantile": Quantile}
-_SETS = {"lac": LAC, "aps": APS, "raps": RAPS}
 
 
 def calibrate(
@@ -50,21 +34,27 @@ def calibrate(
     Split conformal prediction. Its promise holds whatever the model is, if the
     calibration rows were not trained on and are exchangeable with the rows to come.
 
+    Of several outputs each is calibrated on its own, those of numbers for
+    `predict_interval` and those of classes for `predict_set`.
+
     Args:
-        model: A trained `BayesianHypernet` or baseline with one output.
-        x, y: Arrays of calibration rows, which training has not seen.
+        model: A trained `BayesianHypernet` or baseline.
+        x, y: Arrays of calibration rows, which training has not seen; y in the
+            outputs' structure or a dictionary by output name.
         score: Of regressions "normalized" (the default), "absolute", "quantile", or a
             function `(y, answers)`; of classes "lac" (the default), "aps", "raps", or
             a function of probabilities; or an instance from `bhn_tf.conformal`, such
-            as `RAPS(lam=0.1, k=2)`.
+            as `RAPS(lam=0.1, k=2)`. Of several outputs one for all, or a dictionary by
+            output name.
         num_samples: S, the number of draws, which are frozen; 0 for the centre.
         seed: A non-negative integer. The draws are those of
             `model.predict(x, num_samples=num_samples, seed=seed)`.
         by: `None` for one promise over all rows; "class" for one a class; or the group
-            of each calibration row, integers or texts [n], for one a group.
-        temperature: Whether to recalibrate averaged probabilities, too, on the same
-            rows. It changes `predict` alone: scores that had seen the labels would
-            void the promise.
+            of each calibration row, integers or texts [n], for one a group. Of several
+            outputs one for all, or a dictionary by output name.
+        temperature: Whether to recalibrate averaged probabilities of classes, too, on
+            the same rows. It changes `predict` alone: scores that had seen the labels
+            would void the promise.
         allow_empty: Whether a set may hold no class; otherwise it then holds the
             likeliest.
         batch_size: Rows scored at a time.
@@ -90,139 +80,76 @@ def calibrate(
             "is scored once, and labels are looked at before."
         )
     model.check_data(x, y)
-    classifies = _predicts_classes(model)
-    score = _resolved(score, classifies)
-    if temperature and not classifies:
+    outputs = outputs_to_calibrate(model, y, score, by)
+    if temperature and not any(output.classifies for output in outputs):
         raise ValueError(
             "`temperature` recalibrates probabilities of classes, and the model "
             "predicts numbers. Leave it out: intervals are calibrated as they are."
         )
-    y = _targets(model, y, classifies)
     draws = model.posterior.draw(num_samples, seed).values
-    scores, answers = _score(model, score, seed, x, y, draws, classifies, batch_size)
+    found = _score(model, outputs, int(seed), x, draws, batch_size)
+    calibrations = []
+    for output, (scores, answers) in zip(outputs, found, strict=True):
+        with naming(output.name):
+            calibrations.append(_calibrated(output, scores, answers, temperature))
+    return Calibrated(
+        model, draws.numpy(), calibrations, int(seed), allow_empty=bool(allow_empty)
+    )
+
+
+def _score(model, outputs, seed, x, draws, batch_size) -> list:
+    """Scores of all rows and the model's own answers, for each output."""
+    parts = [OutputAnswers(output.likelihood, output.score) for output in outputs]
+    answers = CalibratedAnswers(model, parts, seed)
+    function = CompiledAnswers(model.distribute_strategy, False, False).function(
+        "scores", answers.scores
+    )
+    num_draws = max(int(draws.shape[0]), len(model.posterior.networks))
+    rows = model.answers.rows_at_a_time(batch_size, num_draws)
+    # A list would be taken for one tensor.
+    labels = tuple(output.y for output in outputs)
+    arrays = keras.tree.lists_to_tuples((x, labels))
+    batches = tf.data.Dataset.from_tensor_slices(arrays).batch(rows)
+    return answer_batches(
+        model, lambda data: function(data, draws), batches, None, 0, None, None
+    )
+
+
+def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
+    """What is kept of the scores of one output, and of its answers."""
     mean = answers.pop("mean")
-    both = np.concatenate([scores, mean], axis=1)
-    unknown = np.isnan(both).reshape(len(both), -1).any(axis=1)
+    both = [array.reshape(len(array), -1) for array in (scores, mean)]
+    unknown = np.isnan(np.concatenate(both, axis=1)).any(axis=1)
     if unknown.any():
         raise ValueError(
             f"The model predicts NaN for {unknown.sum()} of {len(unknown)} calibration "
             "rows, which have no score. Leave these rows out, after looking at where "
             "they come from."
         )
-    order, counts, by = _grouped(scores, y, by, mean.shape[-1] if classifies else None)
-    recalibration = fit_temperature(mean, y) if temperature else 1.0
+    num_classes = mean.shape[-1] if output.classifies else None
+    order, counts, by = _grouped(scores, output.y, output.by, num_classes)
+    temperature = temperature and output.classifies
+    recalibration = fit_temperature(mean, output.y) if temperature else 1.0
     doubts = [np.reshape(v, [len(scores), -1]).mean(axis=1) for v in answers.values()]
     arrays = {
-        "draws": draws.numpy(),
         "scores": np.take_along_axis(scores, order, axis=0),
         "doubts": np.stack(doubts, axis=1),
         "temperature": np.float32(recalibration),
     }
+    if output.classifies:
+        arrays["wrong"] = (mean.argmax(axis=1) != output.y).astype("float32")
     ece = None
-    if classifies:
-        arrays["wrong"] = (mean.argmax(axis=1) != y).astype("float32")
     if temperature:
         after = tempered(mean, recalibration)
-        ece = [float(ExpectedCalibrationError()(y, p)) for p in (mean, after)]
-    return Calibrated(
-        model,
-        score,
+        ece = [float(ExpectedCalibrationError()(output.y, p)) for p in (mean, after)]
+    return OutputCalibration(
+        output.score,
         arrays,
         counts,
         by=by,
         doubt_names=list(answers),
-        seed=int(seed),
         recalibrates=bool(temperature),
         ece=ece,
-        allow_empty=bool(allow_empty),
-    )
-
-
-def _predicts_classes(model) -> bool:
-    likelihood, outputs = model.likelihood, model.raw_outputs
-    if likelihood.output_names:
-        raise ValueError(
-            f"The model has the outputs {list(likelihood.output_names)}, and one is "
-            "calibrated at a time: calibrate models with one of them each."
-        )
-    if outputs.num_masked:
-        raise ValueError(
-            "The outputs have a mask of padding, which has no score. Calibrate a model "
-            "with one answer a row, or of a fixed length."
-        )
-    shape = outputs.shapes
-    if not isinstance(likelihood, Bernoulli | Categorical):
-        return False
-    if len(shape) != 2 or (isinstance(likelihood, Bernoulli) and shape[-1] != 1):
-        raise ValueError(
-            f"Sets are of one class a row, and the outputs have the shape {shape}: "
-            "expected [rows, C] of a categorical, or [rows, 1] of a Bernoulli "
-            "likelihood."
-        )
-    return True
-
-
-def _resolved(score, classifies):
-    known, kind = (
-        (_SETS, SetConformity) if classifies else (_INTERVALS, IntervalConformity)
-    )
-    if score is None:
-        return LAC() if classifies else Normalized()
-    if isinstance(score, str) and score in known:
-        return known[score]()
-    if isinstance(score, kind):
-        return score
-    if callable(score) and not isinstance(score, SetConformity | IntervalConformity):
-        return (
-            CustomSetConformity(score)
-            if classifies
-            else CustomIntervalConformity(score)
-        )
-    raise ValueError(
-        f"The model predicts {'classes' if classifies else 'numbers'}: expected "
-        f"`score` to be one of {sorted(known)}, an instance of `bhn_tf.conformal`'s "
-        f"classes of these names, or a function, got {score!r}."
-    )
-
-
-def _targets(model, y, classifies) -> np.ndarray:
-    """Targets in the shape of the outputs, or class numbers [n]."""
-    coded = model.likelihood.coded_labels(y, (None, *model.raw_outputs.shapes[1:]))
-    coded = keras.ops.convert_to_numpy(coded)
-    if not classifies:
-        return coded.astype(model.raw_outputs.dtype.name)
-    num_classes = model.raw_outputs.shapes[-1]
-    if coded.ndim == 2 and num_classes > 1:
-        if not np.isin(coded, (0, 1)).all():
-            raise ValueError(
-                "Sets are of one class a row, and `y` holds soft labels: give class "
-                "numbers, or one-hot rows."
-            )
-        return coded.argmax(axis=1)
-    classes = coded.reshape(len(coded)).astype("float64")
-    highest = max(num_classes, 2) - 1
-    if not ((classes >= 0) & (classes <= highest) & (classes % 1 == 0)).all():
-        raise ValueError(
-            f"Calibration rows need a class each, from 0 to {highest}: leave out those "
-            "without a label."
-        )
-    return classes.astype("int64")
-
-
-def _score(model, score, seed, x, y, draws, classifies, batch_size):
-    """Scores of all rows, and the model's own answers."""
-    answers = CalibratedAnswers(model, score, seed)
-    answer = answers.class_scores if classifies else answers.target_scores
-    function = CompiledAnswers(model.distribute_strategy, False, False).function(
-        "scores", answer
-    )
-    num_draws = max(int(draws.shape[0]), len(model.posterior.networks))
-    rows = model.answers.rows_at_a_time(batch_size, num_draws)
-    # A list would be taken for one tensor.
-    arrays = keras.tree.lists_to_tuples((x, y))
-    batches = tf.data.Dataset.from_tensor_slices(arrays).batch(rows)
-    return answer_batches(
-        model, lambda data: function(data, draws), batches, None, 0, None, None
     )
 
 
@@ -233,8 +160,9 @@ def _grouped(scores, y, by, num_classes):
     if isinstance(by, str):
         if by != "class" or num_classes is None:
             raise ValueError(
-                f"Expected `by` to be 'class' of a model that predicts classes, or the "
-                f"group of each calibration row, got {by!r}."
+                "Expected `by` to be 'class' of a model that predicts classes, or the "
+                f"group of each calibration row, got {by!r}. Of several outputs give "
+                "a dictionary by output name."
             )
         values, found = y, np.arange(num_classes)
     else:

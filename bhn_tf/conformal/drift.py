@@ -92,6 +92,7 @@ class DriftMonitor:
         score: A key of `predict_uncertainty`; `None` for "predictive_entropy" of
             classes and "std" of numbers.
         seed: Seed of the ties.
+        output: Name of the output that is watched, where there are several.
 
     Attributes:
         num_rows: Rows that were watched.
@@ -114,16 +115,18 @@ class DriftMonitor:
         false_alarm_rate: float = 0.01,
         score: str | None = None,
         seed: int = 0,
+        output: str | None = None,
     ):
         if not 0 < false_alarm_rate < 1:
             raise ValueError(
                 "Expected `false_alarm_rate` to be a probability between 0 and 1, got "
                 f"{false_alarm_rate!r}."
             )
+        calibration = calibrated.of_output(output)
         if score is None:
-            score = "std" if calibrated.makes_intervals else "predictive_entropy"
-        self._calibrated, self._score = calibrated, score
-        self._martingale = ConformalMartingale(calibrated.doubts(score), seed)
+            score = "std" if calibration.makes_intervals else "predictive_entropy"
+        self._calibrated, self._score, self._output = calibrated, score, output
+        self._martingale = ConformalMartingale(calibration.doubts(score), seed)
         self._limit = -math.log(false_alarm_rate)
         self.num_rows = 0
         self.alarm_at: int | None = None
@@ -149,6 +152,12 @@ class DriftMonitor:
             Whether the alarm is raised, by these rows or before.
         """
         answers = self._calibrated.predict_uncertainty(x, batch_size, verbose=0)
+        names = self._calibrated.likelihood.output_names
+        if names:
+            key = (
+                self._output if isinstance(answers, dict) else names.index(self._output)
+            )
+            answers = answers[key]
         scores = answers[self._score]
         wealth = self._martingale.update(scores.reshape(len(scores), -1).mean(axis=1))
         reached = np.flatnonzero(wealth >= self._limit)

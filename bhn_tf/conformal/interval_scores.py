@@ -36,7 +36,7 @@ class Predictive:
         return self.answers["std"]
 
     def log_tails(self, y):
-        """Returns log P(Y ≤ y) and log P(Y > y) of the mixture, [B, ...] each."""
+        """Returns log P(Y ≤ y) and log P(Y ≥ y) of the mixture, [B, ...] each."""
         tails = self._likelihood.log_tails(y, self._raws)
         return tuple(
             tf.reduce_logsumexp(tail, axis=0)

@@ -1,5 +1,6 @@
 """SavedModels that answer with guarantees."""
 
+import keras
 import tensorflow as tf
 
 from bhn_tf.conformal import groups, ranks
@@ -8,10 +9,16 @@ from bhn_tf.serving.names import input_specs
 from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 
 
-def export_calibrated(calibrated, directory, signatures, metrics) -> str:
+def export_calibrated(
+    calibrated, directory, signatures, metrics, class_names=None
+) -> str:
     """Writes the next version; `Calibrated.export` tells the rest."""
-    guarantee = "predict_interval" if calibrated.makes_intervals else "predict_set"
-    asked = check_signatures(signatures, (*SIGNATURES, guarantee))
+    kinds = {
+        "predict_interval": calibrated.makes_intervals,
+        "predict_set": calibrated.makes_sets,
+    }
+    guarantees = [name for name, is_made in kinds.items() if is_made]
+    asked = check_signatures(signatures, (*SIGNATURES, *guarantees))
     frozen = (calibrated.draws, calibrated.posterior.draw(0, None).values)
     specs, structure = input_specs(*calibrated.model.served_inputs)
     maker = _Signatures(calibrated, specs, structure, len(frozen[0]), frozen)
@@ -21,26 +28,13 @@ def export_calibrated(calibrated, directory, signatures, metrics) -> str:
         "ensemble": True,
         "metrics": metrics,
         "input_names": specs.originals,
-        "calibration": _described(calibrated),
+        "calibration": maker.described(),
+        "class_names": maker.named_classes(class_names),
     }
     # A request of zeros asks for the level 0, which is refused.
     return write_version(
-        calibrated.model, directory, made, frozen, facts, cold=[guarantee]
+        calibrated.model, directory, made, frozen, facts, cold=guarantees
     )
-
-
-def _described(calibrated) -> dict:
-    return {
-        "num_rows": calibrated.num_rows,
-        "score": type(calibrated.score).__name__,
-        "score_config": calibrated.score.get_config(),
-        "by": calibrated.by,
-        "rows_of_groups": calibrated.counts,
-        "highest_level": calibrated.highest_level,
-        "temperature": calibrated.temperature if calibrated.recalibrates else None,
-        "ece_before": calibrated.ece_before,
-        "ece_after": calibrated.ece_after,
-    }
 
 
 class _Signatures(Signatures):
@@ -50,31 +44,80 @@ class _Signatures(Signatures):
         super().__init__(calibrated, specs, structure, num_samples, frozen)
         self._calibrated, self._taken = calibrated, set(specs)
 
+    def described(self) -> dict:
+        """What the model card tells of calibration, by output of several."""
+        described = [each.described() for each in self._calibrated.calibrations]
+        if not self._output_names:
+            return described[0]
+        return dict(zip(self._output_names, described, strict=True))
+
+    def named_classes(self, given):
+        """The names of the classes as a model card holds them; `None` without."""
+        if given is None:
+            return None
+        names = self._output_names or ("",)
+        sizes = dict(zip(names, self._num_classes(), strict=True))
+        if not isinstance(given, dict):
+            given = {name: given for name, size in sizes.items() if size}
+        if set(given) - set(names):
+            raise ValueError(
+                f"`class_names` has {sorted(given)}, and the outputs are {names}."
+            )
+        for name, called in given.items():
+            if len(called) != sizes[name]:
+                raise ValueError(
+                    f"Got {len(called)} `class_names`, and the output"
+                    f"{f' {name!r}' * bool(name)} has {sizes[name]} classes: give one "
+                    "for each."
+                )
+        called = {name: list(map(str, each)) for name, each in given.items()}
+        return called if self._output_names else called.get("")
+
+    def _num_classes(self):
+        """C of each output; 0 of those of numbers."""
+        raws = keras.tree.flatten(self._calibrated.model.raw_outputs.zeros_for(1))
+        return [
+            0 if each.makes_intervals else max(part.mean(raw).shape[-1], 2)
+            for each, part, raw in zip(
+                self._calibrated.calibrations,
+                self._calibrated.likelihood.parts_of_outputs(),
+                raws,
+                strict=True,
+            )
+        ]
+
     def _predict_interval(self):
         def predict_interval(inputs, limits):
-            lower, upper = self._calibrated.answers.interval(
-                self._pack(inputs), self._draws(None), limits
+            bounds = self._calibrated.answers.interval(
+                self._pack(inputs), self._draws(None), *limits
             )
-            return {"lower": lower, "upper": upper}
+            return [{"lower": lower, "upper": upper} for lower, upper in bounds]
 
-        return self._with_level(predict_interval)
+        return self._with_level(predict_interval, makes_intervals=True)
 
     def _predict_set(self):
         def predict_set(inputs, limits):
             answers = self._calibrated.answers
-            return {"set": answers.set(self._pack(inputs), self._draws(None), limits)}
+            sets = answers.set(self._pack(inputs), self._draws(None), *limits)
+            return [{"set": each} for each in sets]
 
-        return self._with_level(predict_set)
+        return self._with_level(predict_set, makes_intervals=False)
 
-    def _with_level(self, function):
-        calibrated = self._calibrated
-        scores = tf.constant(calibrated.calibration_scores)
+    def _with_level(self, function, makes_intervals):
+        names = self._output_names or ("",)
+        outputs = {
+            f"{name}_" if name else "": each
+            for name, each in zip(names, self._calibrated.calibrations, strict=True)
+            if each.makes_intervals == makes_intervals
+        }
+        scores = {prefix: each.calibration_scores for prefix, each in outputs.items()}
+        # By name of the argument, and which argument an output is asked with.
+        groups_of, argument_of = _groups(outputs)
         more = {"level": tf.TensorSpec([], tf.float32, name="level")}
-        is_grouped = calibrated.by not in (None, "class")
-        if is_grouped:
-            dtype = tf.constant(calibrated.by[0]).dtype
-            dtype = tf.string if dtype == tf.string else tf.int64
-            more["by"] = tf.TensorSpec([None], dtype, name="by")
+        for name, values in groups_of.items():
+            is_text = isinstance(values[0], str)
+            dtype = tf.string if is_text else tf.int64
+            more[name] = tf.TensorSpec([None], dtype, name=name)
         if self._taken & set(more):
             raise ValueError(
                 f"The network has inputs named {sorted(self._taken & set(more))}, "
@@ -82,12 +125,34 @@ class _Signatures(Signatures):
             )
 
         def of_request(**inputs):
-            level, by = inputs.pop("level"), inputs.pop("by", None)
-            limits = ranks.thresholds_in_graph(scores, calibrated.counts, level)
-            if is_grouped:
-                limits = tf.gather(limits, groups.index_in_graph(by, calibrated.by))
-            elif calibrated.by == "class":
-                limits = tf.transpose(limits)
-            return function(inputs, limits)
+            level = inputs.pop("level")
+            given = {name: inputs.pop(name) for name in groups_of}
+            limits = [
+                _limits(each, scores[prefix], level, given.get(argument_of.get(prefix)))
+                for prefix, each in outputs.items()
+            ]
+            return {
+                prefix + name: value
+                for prefix, answer in zip(
+                    outputs, function(inputs, limits), strict=True
+                )
+                for name, value in answer.items()
+            }
 
         return self._function(of_request, function.__name__, **more)
+
+
+def _groups(outputs) -> tuple[dict, dict]:
+    """The groups that each argument is one of, and the argument of each output."""
+    grouped = {prefix: each.by for prefix, each in outputs.items() if each.is_grouped}
+    are_shared = all(by == next(iter(grouped.values())) for by in grouped.values())
+    argument_of = {prefix: "by" if are_shared else f"{prefix}by" for prefix in grouped}
+    return {argument_of[prefix]: by for prefix, by in grouped.items()}, argument_of
+
+
+def _limits(calibration, scores, level, by):
+    """`OutputCalibration.limits` for the level and groups of a request."""
+    limits = ranks.thresholds_in_graph(tf.constant(scores), calibration.counts, level)
+    if calibration.is_grouped:
+        return tf.gather(limits, groups.index_in_graph(by, calibration.by))
+    return tf.transpose(limits) if calibration.by == "class" else limits

@@ -1,102 +1,133 @@
-"""What calibration has found, as the state of a Keras model."""
+"""What a calibrated model keeps: frozen draws, and what was found for each output."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.conformal import ranks
 from bhn_tf.conformal.answers import CalibratedAnswers
-from bhn_tf.conformal.interval_scores import IntervalConformity
+from bhn_tf.conformal.output_calibration import OutputCalibration
+from bhn_tf.metrics import RejectThreshold
 from bhn_tf.models.answers import CompiledAnswers
 
 
 class CalibrationState(keras.Model):
-    """Part of `Calibrated`: frozen draws, sorted scores, and how they are saved.
+    """Part of `Calibrated`: its state, how that is saved, and what it tells of itself.
 
     Args:
         model: A trained `BayesianHypernet` or baseline. It is owned, not copied.
-        score: An `IntervalConformity` or a `SetConformity`.
-        arrays: What calibration has found: `draws` [S, ...], `scores` [n, ...] sorted
-            within each group, `doubts` [n, names], `wrong` [n] and `temperature`.
-        counts: Number of rows of each group.
-        by: `None`, "class", or the groups that were given, in their order.
-        doubt_names: What the columns of `doubts` are called.
+        draws: The frozen draws, an array [S, ...].
+        calibrations: An `OutputCalibration` for each output, in their order.
         seed: Seed of randomised scores.
-        recalibrates: Whether a temperature was fitted.
-        ece: Expected calibration error before and after it; `None` without.
         allow_empty: Whether a set may hold no class.
 
     Attributes:
         model: The wrapped model.
-        score: The conformity score.
-        ece_before, ece_after: On the calibration rows; `None` without a temperature.
     """
 
     def __init__(
         self,
         model,
-        score,
-        arrays,
-        counts,
-        by=None,
-        doubt_names=(),
+        draws,
+        calibrations,
         seed: int = 0,
-        recalibrates: bool = False,
-        ece=None,
         allow_empty: bool = False,
         **kwargs,
     ):
         super().__init__(**{**kwargs, "autocast": False})
-        self.model, self.score = model, score
-        self.counts, self.by = [int(count) for count in counts], by
-        self.doubt_names, self.seed = list(doubt_names), seed
-        self.recalibrates, self.allow_empty = recalibrates, allow_empty
-        self.ece_before: float | None = ece[0] if ece else None
-        self.ece_after: float | None = ece[1] if ece else None
-        self._found = {
-            name: self.add_weight(
-                name=name,
-                shape=array.shape,
-                dtype=array.dtype.name,
-                initializer="zeros",
-                trainable=False,
-                autocast=False,
-            )
-            for name, array in arrays.items()
-        }
-        for name, array in arrays.items():
-            self._found[name].assign(array)
+        self.model, self.calibrations = model, list(calibrations)
+        self.seed, self.allow_empty = seed, allow_empty
+        self._draws = self.add_weight(
+            name="draws",
+            shape=draws.shape,
+            dtype=draws.dtype.name,
+            initializer="zeros",
+            trainable=False,
+            autocast=False,
+        )
+        self._draws.assign(draws)
         self._compiled_answers = CompiledAnswers(self.distribute_strategy, False, False)
         self.built = True
 
-    # -- what calibration has found --------------------------------------------------
+    # -- of an output ----------------------------------------------------------------
+
+    def of_output(self, output: str | None = None) -> OutputCalibration:
+        """Returns what calibration has found for an output.
+
+        Args:
+            output: Its name; `None` where there is one alone.
+
+        Raises:
+            ValueError: If there are several and none is named, or there is no such.
+
+        Example:
+        ```python
+        calibrated = bhn_tf.conformal.calibrate(model, x, y)
+        calibrated.of_output().num_rows
+        ```
+        """
+        names = self.likelihood.output_names
+        if output is None and len(self.calibrations) == 1:
+            return self.calibrations[0]
+        if output not in names:
+            raise ValueError(
+                f"Expected `output` to be one of {list(names)}, which each have a "
+                f"calibration of their own, got {output!r}."
+                if names
+                else f"The model has one output: leave `output={output!r}` out."
+            )
+        return self.calibrations[names.index(output)]
 
     @property
     def num_rows(self) -> int:
         """n, the number of calibration rows."""
-        return sum(self.counts)
+        return self.calibrations[0].num_rows
+
+    @property
+    def makes_intervals(self) -> bool:
+        """Whether y is a number, of any output."""
+        return any(each.makes_intervals for each in self.calibrations)
+
+    @property
+    def makes_sets(self) -> bool:
+        """Whether y is a class, of any output."""
+        return not all(each.makes_intervals for each in self.calibrations)
+
+    @property
+    def score(self):
+        """The conformity score of a model with one output; see `of_output`."""
+        return self.of_output().score
 
     @property
     def calibration_scores(self) -> np.ndarray:
-        """Scores of the calibration rows [n, ...], sorted within each group."""
-        return self._array("scores")
+        """Scores of the calibration rows [n, ...], of a model with one output."""
+        return self.of_output().calibration_scores
 
     @property
     def temperature(self) -> float:
-        """What averaged probabilities are recalibrated by; 1 changes nothing."""
-        return float(self._array("temperature"))
+        """What averaged probabilities are recalibrated by, of one output."""
+        return self.of_output().temperature
+
+    @property
+    def ece_before(self) -> float | None:
+        """Expected calibration error before the temperature, of one output."""
+        return self.of_output().ece_before
+
+    @property
+    def ece_after(self) -> float | None:
+        """Expected calibration error at the temperature, of one output."""
+        return self.of_output().ece_after
 
     @property
     def highest_level(self) -> float:
-        """The highest level that the calibration rows of every group allow."""
-        fewest = min(self.counts)
-        return 10**6 * fewest // (fewest + 1) / 10**6
+        """The highest level that the calibration rows of every output allow."""
+        return min(each.highest_level for each in self.calibrations)
 
-    def thresholds(self, level: float = 0.9) -> np.ndarray:
+    def thresholds(self, level: float = 0.9, output: str | None = None) -> np.ndarray:
         """Returns the threshold of each group, [G, ...].
 
         Args:
             level: A probability, read to six decimals.
+            output: Name of the output, where there are several.
 
         Raises:
             ValueError: If there are too few calibration rows for the level.
@@ -107,50 +138,71 @@ class CalibrationState(keras.Model):
         calibrated.thresholds(0.9)
         ```
         """
-        called = self._group_names()
-        return ranks.thresholds(self._array("scores"), self.counts, level, called)
+        return self.of_output(output).thresholds(level)
 
-    def doubts(self, score: str) -> np.ndarray:
+    def doubts(self, score: str, output: str | None = None) -> np.ndarray:
         """Returns an uncertainty score of the calibration rows, [n].
 
         Args:
             score: A key of `predict_uncertainty`; of a regression with several targets
                 it is the mean over them.
+            output: Name of the output, where there are several.
 
         Raises:
             ValueError: If there is no such score.
         """
-        if score not in self.doubt_names:
-            raise ValueError(
-                f"Expected `score` to be one of {self.doubt_names}, got {score!r}."
-            )
-        return self._array("doubts")[:, self.doubt_names.index(score)]
+        return self.of_output(output).doubts(score)
 
-    def _group_names(self):
-        return list(range(len(self.counts))) if self.by == "class" else self.by
+    def reject_threshold(
+        self,
+        max_error_rate: float,
+        confidence: float = 0.95,
+        score: str = "predictive_entropy",
+        output: str | None = None,
+    ) -> RejectThreshold:
+        """Chooses which rows to answer, so that the error rate among them is promised.
 
-    def _array(self, name):
-        return keras.ops.convert_to_numpy(self._found[name])
+        See `bhn_tf.conformal.controlled_threshold`.
 
-    @property
-    def makes_intervals(self) -> bool:
-        """Whether y is a number; otherwise it is a class."""
-        return isinstance(self.score, IntervalConformity)
+        Args:
+            max_error_rate: The highest error rate among answered rows.
+            confidence: With which it holds, over the choice of the calibration rows.
+            score: A key of `predict_uncertainty`.
+            output: Name of the output, where there are several.
+
+        Returns:
+            `metrics.RejectThreshold`: answer rows where `score <= threshold`.
+
+        Raises:
+            ValueError: If a number is no probability, or y is no class.
+
+        Example:
+        ```python
+        calibrated = bhn_tf.conformal.calibrate(model, x, y)
+        chosen = calibrated.reject_threshold(0.02, confidence=0.9)
+        answered = calibrated.predict_uncertainty(x)["predictive_entropy"]
+        answered <= chosen.threshold
+        ```
+        """
+        calibration = self.of_output(output)
+        return calibration.reject_threshold(max_error_rate, confidence, score)
 
     # -- of the wrapped model --------------------------------------------------------
 
     @property
     def answers(self) -> CalibratedAnswers:
         """What is answered under given draws."""
-        temperature = self._found["temperature"] if self.recalibrates else None
-        return CalibratedAnswers(
-            self.model, self.score, self.seed, temperature, self.allow_empty
-        )
+        parts = self.likelihood.parts_of_outputs()
+        outputs = [
+            each.answers(part, self.allow_empty)
+            for each, part in zip(self.calibrations, parts, strict=True)
+        ]
+        return CalibratedAnswers(self.model, outputs, self.seed)
 
     @property
     def draws(self) -> tf.Tensor:
         """The frozen draws, [S, ...]."""
-        return tf.convert_to_tensor(self._found["draws"])
+        return tf.convert_to_tensor(self._draws)
 
     @property
     def likelihood(self):
@@ -169,29 +221,25 @@ class CalibrationState(keras.Model):
         return {
             **super().get_config(),
             "model": serialize(self.model),
-            "score": serialize(self.score),
-            "arrays": {
-                name: [list(array.shape), array.dtype]
-                for name, array in self._found.items()
-            },
-            "counts": self.counts,
-            "by": self.by,
-            "doubt_names": self.doubt_names,
+            "draws": [list(self._draws.shape), self._draws.dtype],
+            "calibrations": [serialize(each) for each in self.calibrations],
             "seed": self.seed,
-            "recalibrates": self.recalibrates,
-            "ece": [self.ece_before, self.ece_after] if self.recalibrates else None,
             "allow_empty": self.allow_empty,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        for name in ("model", "score"):
-            config[name] = keras.saving.deserialize_keras_object(
-                config[name], custom_objects=custom_objects
+        def deserialize(part):
+            return keras.saving.deserialize_keras_object(
+                part, custom_objects=custom_objects
             )
-        config["arrays"] = {
-            name: np.zeros(shape, dtype)
-            for name, (shape, dtype) in config["arrays"].items()
-        }
-        return cls(**config)
+
+        shape, dtype = config["draws"]
+        return cls(
+            **{
+                **config,
+                "model": deserialize(config["model"]),
+                "draws": np.zeros(shape, dtype),
+                "calibrations": [deserialize(each) for each in config["calibrations"]],
+            }
+        )

@@ -10,10 +10,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.demo.promise import Promise
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import only_input
+from bhn_tf.scoring.guarantees import class_names
 from bhn_tf.scoring.image_files import check_takes_images
-from bhn_tf.serving.assets import FOLDER
+from bhn_tf.scoring.keras_file import open_model
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 
@@ -36,11 +38,14 @@ def create_app(
     classes and how many draws vote. `POST /answer` takes `{"pixels": [...], "seed": 1}`
     with height · width · channels numbers from 0 to 255, rows first, and answers
     `mean` [C], `scores` by name, and `samples` [S, C], `null` where the model was
-    exported without the signature `sample`. What cannot be answered gets a status of
-    400 or more and `{"error": "why"}`.
+    exported without the signature `sample`. Of a calibrated model it also has `set`,
+    the numbers of the classes, or `interval`, a pair of bounds a target, at the `level`
+    that was asked for. What cannot be answered gets a status of 400 or more and
+    `{"error": "why"}`.
 
     Args:
-        saved_model: A SavedModel of images and classes, or a folder of versions of it.
+        saved_model: A SavedModel of images and classes, or of images and calibrated
+            numbers; a folder of versions of it, or a `.keras` file.
         num_draws: S, draws that vote; frozen draws all do.
         hosts: Names under which the page may be asked for; `None` for any, where it is
             meant to be open to others.
@@ -59,7 +64,7 @@ def create_app(
     import flask
     from werkzeug.exceptions import HTTPException
 
-    question = _Question(ServedModel(saved_model), num_draws)
+    question = _Question(open_model(saved_model), num_draws)
     app = flask.Flask(__name__, static_url_path="")
     app.config["MAX_CONTENT_LENGTH"] = question.max_bytes
 
@@ -129,16 +134,22 @@ class _Question:
                 f"The model takes images of the shape {self._spec.shape.as_list()}, "
                 "and the page needs to know their size."
             )
+        self._promise = Promise(model)
         mean = model.output_specs.get("mean")
-        if mean is None or mean.shape.rank != 2 or mean.shape[1] < 2:
+        makes_numbers = self._promise.kind == "interval"
+        if (
+            mean is None
+            or mean.shape.rank != 2
+            or (mean.shape[1] < 2 and not makes_numbers)
+        ):
             raise ScoringProblem(
                 f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
-                "`mean` of shape [rows, classes]."
+                "`mean` of shape [rows, classes], or a calibrated model of numbers."
             )
         self._num_pixels = self._spec.shape[1:].num_elements()
-        self._num_classes = mean.shape[1]
+        self._num_classes = 0 if makes_numbers else mean.shape[1]
         self._draws = None
-        if "sample" in model.signatures:
+        if "sample" in model.signatures and not makes_numbers:
             # Frozen draws take no scalars.
             scalars = set(model.specs("sample")) - {self._key}
             self._draws = {"num_samples": num_draws} if scalars else {}
@@ -158,12 +169,16 @@ class _Question:
             "num_classes": self._num_classes,
             "has_draws": self._draws is not None,
             "name": "/".join(Path(self._model.path).parts[-2:]),
-            "metrics": _metrics(self._model.path),
+            "metrics": _metrics(self._model.card),
+            "promise": self._promise.facts(),
+            "class_names": class_names(
+                self._model.card, "", self._num_classes
+            ).tolist(),
         }
 
     def answer(self, body) -> dict:
         """Mean, scores and draws for one picture."""
-        pixels, seed = self._checked(body)
+        pixels, seed, level = self._checked(body)
         inputs: dict[str, ArrayLike] = {self._key: pixels}
         answers = {name: value[0] for name, value in self._model(inputs).items()}
         samples = None
@@ -180,9 +195,10 @@ class _Question:
             "mean": mean.tolist(),
             "scores": {k: float(v) for k, v in sorted(answers.items()) if not v.ndim},
             "samples": None if samples is None else samples.tolist(),
+            **self._promise.answer(inputs, level),
         }
 
-    def _checked(self, body) -> tuple[np.ndarray, int]:
+    def _checked(self, body) -> tuple[np.ndarray, int, object]:
         body = body if isinstance(body, dict) else {}
         seed = body.get("seed", 0)
         if type(seed) is not int or not 0 <= seed <= _MAX_SEED:
@@ -201,17 +217,15 @@ class _Question:
             )
         values = np.array(pixels, np.float32).reshape(1, *shape)
         if self._spec.dtype == tf.uint8:
-            return np.round(values).astype(np.uint8), seed
-        return (values / 255).astype(self._spec.dtype.as_numpy_dtype), seed
+            values = np.round(values).astype(np.uint8)
+        else:
+            values = (values / 255).astype(self._spec.dtype.as_numpy_dtype)
+        return values, seed, body.get("level")
 
 
-def _metrics(path) -> dict:
+def _metrics(card) -> dict:
     """What the model card tells of the model's quality, as far as it can be read."""
-    try:
-        card = json.loads((Path(path) / FOLDER / "model_card.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    metrics = card.get("metrics") if isinstance(card, dict) else None
+    metrics = card.get("metrics")
     if not isinstance(metrics, dict):
         return {}
     return {

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
+from bhn_tf.likelihoods import tails
 from bhn_tf.likelihoods.elements import nan_where_padded
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
 from bhn_tf.likelihoods.quantiles import central_interval, moments
@@ -46,9 +47,6 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     #: Name of the number that may vary with the row; `None` where there is none.
     varying: str | None = None
-
-    #: Whether labels are whole numbers.
-    is_discrete = False
 
     def __init__(
         self,
@@ -111,7 +109,7 @@ class Distributional(Likelihood, keras.layers.Layer):
     def log_tails(self, y, raw):
         distribution = self.distribution(raw)
         y = tf.cast(y, distribution.dtype)
-        return distribution.log_cdf(y), distribution.log_survival_function(y)
+        return tails.log_tails(distribution, y, self.is_discrete)
 
     # -- what a subclass makes it from ------------------------------------------------
 

@@ -99,6 +99,16 @@ class Distribution(Distributional):
                 f"and this one lacks one of them: {error}."
             ) from error
 
+    def log_tails(self, y, raw):
+        try:
+            return super().log_tails(y, raw)
+        except NotImplementedError as error:
+            raise ValueError(
+                "The score 'quantile' is made of a cumulative distribution function, "
+                f"and this distribution has none ({error}). Use 'normalized' or "
+                "'absolute'."
+            ) from error
+
     def label_advice(self, raw_shape):
         kind = "whole" if self.is_discrete else "finite"
         return f"give a {kind} number for each output."

@@ -84,6 +84,9 @@ class Likelihood:
     #: Whether y is a real number in a unit, which may be changed; see `Standardized`.
     has_unit = False
 
+    #: Whether y is a whole number.
+    is_discrete = False
+
     def build_for_outputs(self, raw_shape) -> None:
         """Makes the state whose shape is that of the outputs, where there is none.
 
@@ -201,7 +204,7 @@ class Likelihood:
         )
 
     def log_tails(self, y, raw):
-        """Returns log P(Y ≤ y) and log P(Y > y) of each element; for regression only.
+        """Returns log P(Y ≤ y) and log P(Y ≥ y) of each element; for regression only.
 
         Logarithms, and one for each side, so that targets far away are still ordered.
         """

@@ -25,6 +25,8 @@ _RUN = "_run.json"
 _SUCCESS = "_SUCCESS"
 _LOCK = ".lock"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
+# What only some runs have.
+_OPTIONAL = {"level"}
 # What a killed process leaves of `written_atomically`: the name after a dot and a word.
 _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
 
@@ -201,7 +203,7 @@ class Parts:
             earlier = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             earlier = None
-        is_run = isinstance(earlier, dict) and earlier.keys() >= run.keys()
+        is_run = isinstance(earlier, dict) and earlier.keys() >= run.keys() - _OPTIONAL
         if path.is_symlink() or not is_run:
             raise ScoringProblem(
                 f"{text_of(path)} is damaged or was not written by a run of scores, so "
@@ -280,4 +282,11 @@ def _write_parquet(path, columns) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    parquet.write_table(pyarrow.table(columns), path)
+    # Of texts that are all missing it could not tell that they are texts.
+    arrays = {
+        name: pyarrow.array(
+            values, pyarrow.string() if values.dtype == object else None
+        )
+        for name, values in columns.items()
+    }
+    parquet.write_table(pyarrow.table(arrays), path)

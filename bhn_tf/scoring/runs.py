@@ -9,10 +9,11 @@ import numpy as np
 
 from bhn_tf.arguments import check_count
 from bhn_tf.scoring.batches import Batch
+from bhn_tf.scoring.guarantees import model_columns
 from bhn_tf.scoring.inputs import open_sources
-from bhn_tf.scoring.parts import Parts, as_columns, format_of, identity
+from bhn_tf.scoring.keras_file import open_model
+from bhn_tf.scoring.parts import Parts, format_of, identity
 from bhn_tf.serving.problems import ScoringProblem
-from bhn_tf.serving.served_model import ServedModel
 
 
 @dataclasses.dataclass
@@ -41,18 +42,20 @@ def score_files(
     batch_size: int = 256,
     rows_per_part: int = 8192,
     overwrite: bool = False,
+    level: float | None = None,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> Summary:
     """Writes the mean and every score of each row of files that may exceed memory.
 
     `serving_default` is asked batch by batch; the rows of a batch share their draws,
     unless the model was exported with `ensemble=True`, when all rows do. Each part has
-    the columns `id`, `mean_0`, `mean_1`, ... and one for each score. After a kill the
-    same call goes on with the first part that is missing; a finished run is left as it
-    is.
+    the columns `id`, `mean_0`, `mean_1`, ... and one for each score; with `level`,
+    before them the interval or set of a calibrated model (`guarantees.Guarantee`).
+    After a kill the same call goes on with the first part that is missing; a finished
+    run is left as it is.
 
     Args:
-        saved_model: A SavedModel, or a folder of versions of it.
+        saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
         inputs: Files, patterns and folders of images; see `record_files.RecordFile`
             for what a TFRecord may hold.
         output: Folder of the parts, which `pandas.read_parquet(output)` reads at once.
@@ -61,6 +64,8 @@ def score_files(
         rows_per_part: Rows of one part, a multiple of `batch_size`; what a kill costs
             at most.
         overwrite: Whether the parts of another run there are deleted.
+        level: With which probability the intervals or sets of a calibrated model hold
+            what is true, such as 0.9; `None` for no such columns.
         on_progress: Called after each batch with the number of rows scored by this run
             and the number it has to score, `None` where TFRecords do not tell.
 
@@ -90,29 +95,37 @@ def score_files(
     output = Path(output)
     format = format_of(output, format)
     sources = open_sources(inputs)
-    model = ServedModel(saved_model)
+    model = open_model(saved_model)
     for source in sources:
         source.check(model.input_specs)
     if all(source.num_rows == 0 for source in sources):
         raise ScoringProblem("The input has no rows: there is nothing to score.")
-    run = identity(
-        model,
-        sources,
-        format=format,
-        batch_size=batch_size,
-        rows_per_part=rows_per_part,
-    )
+    facts = {
+        "format": format,
+        "batch_size": batch_size,
+        "rows_per_part": rows_per_part,
+    }
+    columns_of = model_columns(model, level)
+    if level is not None:
+        facts["level"] = level
+    run = identity(model, sources, **facts)
     parts = Parts(output, format, run, overwrite)
     if parts.are_complete:
         return Summary(num_kept=sum(map(parts.first_missing, range(len(sources)))))
     with parts:
         return _score_missing(
-            model, sources, parts, batch_size, rows_per_part, on_progress
+            model.input_specs,
+            columns_of,
+            sources,
+            parts,
+            batch_size,
+            rows_per_part,
+            on_progress,
         )
 
 
 def _score_missing(
-    model, sources, parts: Parts, batch_size, rows_per_part, on_progress
+    specs, columns_of, sources, parts: Parts, batch_size, rows_per_part, on_progress
 ) -> Summary:
     """Writes the parts that are not there."""
     kept = [parts.first_missing(index) for index in range(len(sources))]
@@ -120,12 +133,12 @@ def _score_missing(
     total = _rows_left(sources, [chunk * rows_per_part for chunk in kept])
     for index, source in enumerate(sources):
         start = kept[index] * rows_per_part
-        batches = source.batches(model.input_specs, start, batch_size)
+        batches = source.batches(specs, start, batch_size)
         chunks = _in_groups(batches, rows_per_part // batch_size)
         for chunk, group in enumerate(chunks, start=kept[index]):
             scored = []
             for batch in group:
-                scored.append(_score(model, batch))
+                scored.append(_score(columns_of, batch))
                 summary.num_rows += len(batch.ids)
                 summary.unreadable += [batch.ids[row] for row in batch.unreadable]
                 if on_progress is not None:
@@ -150,11 +163,11 @@ def _in_groups(batches: Iterator[Batch], size: int) -> Iterator[Iterator[Batch]]
         yield itertools.chain([first], rest)
 
 
-def _score(model, batch: Batch) -> dict[str, np.ndarray]:
-    columns = as_columns(model(batch.inputs))
+def _score(columns_of, batch: Batch) -> dict[str, np.ndarray]:
+    columns = columns_of(batch.inputs)
     for row in batch.unreadable:
         for values in columns.values():
-            values[row] = np.nan
+            values[row] = None if values.dtype == object else np.nan
     return {"id": np.array(batch.ids, dtype=object), **columns}
 
 

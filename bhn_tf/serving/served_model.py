@@ -1,11 +1,13 @@
 """A SavedModel as a function of arrays."""
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.serving.assets import FOLDER
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.versions import latest_version
 
@@ -54,6 +56,11 @@ class ServedModel:
         self.input_specs = self.specs("serving_default")
 
     @property
+    def card(self) -> dict:
+        """The model card; empty where it cannot be read."""
+        return _card(self.path)
+
+    @property
     def signatures(self) -> tuple[str, ...]:
         """Names of the signatures."""
         return tuple(sorted(self._loaded.signatures))
@@ -77,7 +84,11 @@ class ServedModel:
     @property
     def output_specs(self) -> dict[str, tf.TensorSpec]:
         """What `serving_default` answers, by name, rows first."""
-        return self._loaded.signatures["serving_default"].structured_outputs
+        return self.outputs("serving_default")
+
+    def outputs(self, signature: str) -> dict[str, tf.TensorSpec]:
+        """Returns what a signature answers, by name."""
+        return self._loaded.signatures[signature].structured_outputs
 
     def __call__(
         self, inputs: Mapping[str, ArrayLike], signature: str = "serving_default"
@@ -92,3 +103,12 @@ class ServedModel:
         tensors = {name: tf.constant(inputs[name], specs[name].dtype) for name in specs}
         answers = self._loaded.signatures[signature](**tensors)
         return {name: value.numpy() for name, value in answers.items()}
+
+
+def _card(path) -> dict:
+    try:
+        with tf.io.gfile.GFile(f"{path}/{FOLDER}/model_card.json", "rb") as file:
+            card = json.loads(file.read())
+    except (OSError, ValueError, RecursionError, tf.errors.OpError):
+        return {}
+    return card if isinstance(card, dict) else {}

@@ -48,6 +48,21 @@ def regression():
     return bhn_tf.BayesianHypernet(network, "mean_field", "gaussian", num_examples=9)
 
 
+LABELS = {"age": Y, "kind": CLASSES, "late": (X[:, 0] > 0).astype("int32")}
+LIKELIHOODS = {"age": "gaussian", "kind": "categorical", "late": "bernoulli"}
+UNITS = {"age": 2, "kind": 3, "late": 1}
+
+
+@pytest.fixture(scope="module")
+def several():
+    """One answer of two numbers, one of three classes, and one yes or no."""
+    inputs = keras.Input((4,))
+    hidden = bhn_tf.layers.WeightNormDense(5, activation="tanh")(inputs)
+    outputs = {n: keras.layers.Dense(u, name=n)(hidden) for n, u in UNITS.items()}
+    network = keras.Model(inputs, outputs)
+    return bhn_tf.BayesianHypernet(network, "mean_field", LIKELIHOODS, num_examples=9)
+
+
 @pytest.fixture(scope="module")
 def classifier():
     return networks.bayesian()
@@ -72,22 +87,33 @@ numbers = keras.saving.load_model(folder + "/numbers.keras")
 lower, upper = numbers.predict_interval(x, level=0.8, verbose=0)
 sets = keras.saving.load_model(folder + "/sets.keras")
 by = np.load(folder + "/by.npy")
+several = keras.saving.load_model(folder + "/several.keras")
+ages = several.predict_interval(x, level=0.8, verbose=0, by=by)
+kinds = several.predict_set(x, level=0.8, verbose=0)
 np.savez(
     folder + "/answers.npz",
     lower=lower,
     upper=upper,
     set=sets.predict_set(x, level=0.8, verbose=0, by=by),
     mean=sets.predict(x, verbose=0),
+    age_lower=ages[0]["age"],
+    age_upper=ages[1]["age"],
+    kind_set=kinds["kind"],
+    late_set=kinds["late"],
 )
 """
 
 
-def test_saved_served_and_local_answers_are_one(tmp_path, regressor):
+def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
     numbers = calibrate(regressor, Y, score="quantile")
     score = conformal.RAPS(0.05, 2, randomized=True)
     sets = calibrate(dropout(), CLASSES, score=score, by=COLOURS, temperature=True)
     numbers.save(tmp_path / "numbers.keras")
     sets.save(tmp_path / "sets.keras")
+    of_all = calibrate(
+        several, LABELS, by={"age": COLOURS, "kind": "class"}, temperature=True
+    )
+    of_all.save(tmp_path / "several.keras")
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "by.npy", COLOURS)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -97,7 +123,9 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor):
     lower, upper = numbers.predict_interval(X, level=0.8, verbose=0)
     found = sets.predict_set(X, level=0.8, verbose=0, by=COLOURS)
     mean = sets.predict(X, batch_size=7, verbose=0)
-    served = tf.saved_model.load(numbers.export(tmp_path / "numbers"))
+    served = tf.saved_model.load(
+        numbers.export(tmp_path / "numbers", "predict_interval")
+    )
     request = {"inputs": tf.constant(X), "level": tf.constant(0.8)}
     answers = served.signatures["predict_interval"](**request)
     np.testing.assert_allclose(answers["lower"], lower, rtol=1e-6, atol=1e-6)
@@ -118,9 +146,41 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor):
     assert card["calibration"]["score"] == "RAPS"
     assert card["calibration"]["by"] == ["blue", "red"]
     assert card["calibration"]["highest_level"] == sets.highest_level
+    reached = card["calibration"]["coverage"]
+    assert "0.9" in reached and "0.99" not in reached
+    for level, coverage in reached.items():
+        fewest = min(sets.of_output().counts)
+        assert float(level) <= coverage < float(level) + 1 / (fewest + 1)
+
+    lowers, uppers = of_all.predict_interval(X, level=0.8, verbose=0, by=COLOURS)
+    kinds = of_all.predict_set(X, level=0.8, verbose=0)
+    assert set(lowers) == set(uppers) == {"age"} and set(kinds) == {"kind", "late"}
+    asked = ("serving_default", "predict_interval", "predict_set")
+    path = of_all.export(tmp_path / "several", asked)
+    served = tf.saved_model.load(path).signatures
+    request = {"inputs": tf.constant(X), "level": tf.constant(0.8)}
+    found_sets = served["predict_set"](**request)
+    assert set(found_sets) == {"kind_set", "late_set"}
+    bounds = served["predict_interval"](**request, by=tf.constant(COLOURS))
+    np.testing.assert_allclose(bounds["age_lower"], lowers["age"], atol=1e-6)
+    np.testing.assert_allclose(bounds["age_upper"], uppers["age"], atol=1e-6)
+    means = served["serving_default"](inputs=tf.constant(X))
+    for name, mean_of_output in of_all.predict(X, verbose=0).items():
+        np.testing.assert_allclose(means[f"{name}_mean"], mean_of_output, atol=1e-6)
+    card = json.loads(pathlib.Path(path, "assets.extra/model_card.json").read_text())
+    assert {k: v["score"] for k, v in card["calibration"].items()} == {
+        "age": "Normalized",
+        "kind": "LAC",
+        "late": "LAC",
+    }
 
     assert process.wait(timeout=300) == 0
     with np.load(tmp_path / "answers.npz") as elsewhere:
+        np.testing.assert_allclose(elsewhere["age_lower"], lowers["age"], atol=1e-6)
+        np.testing.assert_allclose(elsewhere["age_upper"], uppers["age"], atol=1e-6)
+        for name in kinds:
+            np.testing.assert_array_equal(elsewhere[f"{name}_set"], kinds[name])
+            np.testing.assert_array_equal(found_sets[f"{name}_set"], kinds[name])
         np.testing.assert_allclose(elsewhere["lower"], lower, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(elsewhere["upper"], upper, rtol=1e-6, atol=1e-6)
         np.testing.assert_array_equal(elsewhere["set"], found)

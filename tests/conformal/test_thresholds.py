@@ -23,19 +23,12 @@ def test_the_rank_is_exact_for_any_number_of_rows(level):
     assert ranks.parts_of(np.float32(level)) == parts
 
 
-def mapies_quantile(scores, level):
-    """As MAPIE has it; for some n it is one rank higher than need be."""
-    n = len(scores)
-    return np.quantile(scores, (n + 1) * level / n, method="higher")
-
-
 @pytest.mark.parametrize("level", [0.8, 0.9])
 def test_the_threshold_is_numpys_quantile(level):
     scores = np.sort(np.random.default_rng(0).normal(size=43))
     found = ranks.thresholds(scores, [43], level)
     share = math.ceil(44 * level) / 43
     assert found == [np.quantile(scores, share, method="inverted_cdf")]
-    assert found == [mapies_quantile(scores, level)]
 
 
 def test_too_few_rows_say_how_many_are_needed():
@@ -102,48 +95,6 @@ def probabilities(rows=400, classes=5, seed=0):
     p = rng.dirichlet(np.full(classes, 0.5), size=rows)
     y = np.array([rng.choice(classes, p=row) for row in p])
     return p, y
-
-
-def written_out(p, lam, k, u):
-    """The scores of MAPIE's APS and RAPS, class by class."""
-    scores = np.zeros_like(p)
-    for row, values in enumerate(p):
-        order = np.argsort(values)[::-1]
-        for place, label in enumerate(order, start=1):
-            total = values[order[:place]].sum()
-            price = lam * max(place - k, 0)
-            scores[row, label] = total - u[row] * values[label] + price
-    return scores
-
-
-@pytest.mark.parametrize(["lam", "k"], [(0.0, 0), (0.1, 2), (0.5, 1)])
-@pytest.mark.parametrize("randomized", [False, True])
-def test_scores_are_mapies(lam, k, randomized):
-    p, _ = probabilities(40)
-    u = np.random.default_rng(3).uniform(size=40) * randomized
-    found = RAPS(lam, k, randomized).of_classes(p, tf.constant(u))
-    np.testing.assert_allclose(found, written_out(p, lam, k, u), atol=1e-12)
-
-
-@pytest.mark.parametrize("score", [LAC(), APS(), RAPS(0.1, 2)], ids=lambda s: type(s))
-def test_thresholds_and_sets_are_mapies(score):
-    p, y = probabilities()
-    n, level = 200, 0.9
-    if isinstance(score, LAC):
-        all_scores = 1 - p
-    else:
-        all_scores = written_out(p, score.lam, score.k, np.zeros(len(p)))
-    rows = np.arange(n)
-    expected = mapies_quantile(all_scores[rows, y[:n]], level)
-
-    scores = score.of_classes(p)
-    own = np.sort(scores.numpy()[rows, y[:n]])
-    threshold = ranks.thresholds(own, [n], level)
-    np.testing.assert_allclose(threshold, [expected], atol=1e-12)
-    found = set_of(scores, threshold, tf.constant(p)).numpy()
-    sets = all_scores <= expected + 1e-12
-    sets[np.arange(len(p)), p.argmax(axis=1)] |= ~sets.any(axis=1)
-    np.testing.assert_array_equal(found, sets)
 
 
 @pytest.mark.parametrize("score", [LAC(), APS(), APS(True), RAPS(0.1, 2, True)])

@@ -1,5 +1,6 @@
 """The page of a model: its answers, what it refuses, and a person in a browser."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -184,6 +185,72 @@ def test_a_model_of_floats_with_frozen_draws(tmp_path):
     assert answer["samples"] is None and not client.get("/model").json["has_draws"]
 
 
+# -- of a calibrated model -----------------------------------------------------------
+
+NAMES = [f"kind {index}" for index in range(3)]
+
+
+def of_pictures(likelihood, units):
+    """A network of pictures, and what it has to predict of 60 of them."""
+    layers = networks.keras.layers
+    network = networks.keras.Sequential(
+        [networks.keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(units)]
+    )
+    rng = np.random.default_rng(0)
+    pictures = rng.uniform(size=(60, 8, 8, 1)).astype("float32")
+    model = bhn_tf.baselines.Deterministic(network, likelihood)
+    numbers = pictures.reshape(60, -1)[:, :units]
+    y = numbers if likelihood == "gaussian" else np.argmax(numbers, axis=1)
+    return bhn_tf.conformal.calibrate(model, pictures, y, num_samples=0), pictures
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    model, pictures = of_pictures("categorical", 3)
+    path = model.export(tmp_path_factory.mktemp("sets"), class_names=NAMES)
+    return model, pictures, path
+
+
+def test_a_set_is_answered_at_the_level_asked_for(calibrated):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    from bhn_tf.demo import create_app
+
+    model, pictures, path = calibrated
+    client = create_app(path).test_client()
+    facts = client.get("/model").get_json()
+    assert facts["class_names"] == NAMES
+    promise = facts["promise"]
+    assert (promise["kind"], promise["num_rows"], promise["level"]) == ("set", 60, 0.9)
+    # 60 rows do not reach 99 %.
+    assert promise["levels"] == [0.5, 0.8, 0.9, 0.95]
+    body = {"pixels": (255 * pictures[0].ravel()).tolist()}
+    for level in (None, 0.5, 0.9):
+        answer = client.post("/answer", json={**body, "level": level}).get_json()
+        expected = model.predict_set(pictures[:1], level or 0.9, verbose=0)[0]
+        assert answer["set"] == np.flatnonzero(expected).tolist()
+    for level in (0, 1, 1.5, -0.1, 0.99, "0.9", True, [0.9]):
+        response = client.post("/answer", json={**body, "level": level})
+        assert response.status_code == 400 and "level" in response.json["error"]
+
+
+def test_an_interval_is_answered_from_a_keras_file(tmp_path):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    model, pictures = of_pictures("gaussian", 2)
+    model.save(tmp_path / "model.keras")
+    config = dataclasses.replace(CONFIG, saved_model=str(tmp_path / "model.keras"))
+    server = demo.make_server(config)
+    server.server_close()
+    client = server.app.test_client()
+    facts = client.get("/model").get_json()
+    assert facts["promise"]["kind"] == "interval" and facts["num_classes"] == 0
+    body = {"pixels": (255 * pictures[0].ravel()).tolist(), "level": 0.8}
+    answer = client.post("/answer", json=body).get_json()
+    bounds = model.predict_interval(pictures[:1], 0.8, verbose=0)
+    np.testing.assert_allclose(np.transpose(answer["interval"]), np.squeeze(bounds))
+    with pytest.raises(UsageProblem, match=r"--saved_model=none\.keras"):
+        demo.make_server(dataclasses.replace(CONFIG, saved_model="none.keras"))
+
+
 # -- refused before it serves ------------------------------------------------------
 
 
@@ -250,16 +317,22 @@ def test_help_needs_no_extra(name):
 # -- in a browser ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def address():
+@contextlib.contextmanager
+def served(config):
     pytest.importorskip("flask", reason="needs the extra `demo`")
-    server = demo.make_server(CONFIG)
+    server = demo.make_server(config)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://localhost:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served(CONFIG) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -279,18 +352,24 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def page(browser, address):
+@contextlib.contextmanager
+def opened(browser, address, answered):
     """A page that has answered for the empty pad; errors of its script are ours."""
     page = browser.new_page(viewport={"width": 1180, "height": 700})
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
     page.goto(address)
-    page.wait_for_selector(".score")
+    page.wait_for_selector(answered)
     yield page
     page.close()
     assert not errors
+
+
+@pytest.fixture
+def page(browser, address):
+    with opened(browser, address, ".score") as page:
+        yield page
 
 
 def stroke(page, points):
@@ -372,3 +451,33 @@ def test_what_is_no_image_is_said(page, tmp_path):
     (tmp_path / "notes.txt").write_text("no image")
     page.set_input_files("#file", tmp_path / "notes.txt")
     page.get_by_text("notes.txt is no image").wait_for(timeout=5000)
+
+
+def test_a_person_sees_first_what_holds(browser, calibrated, tmp_path):
+    _, _, path = calibrated
+    config = dataclasses.replace(CONFIG, saved_model=path)
+    with served(config) as address, opened(browser, address, ".held") as page:
+        assert page.locator("#level").input_value() == "0.9"
+        assert "60 pictures" in page.locator("#promised").inner_text()
+        first = page.locator("#promise").bounding_box()
+        assert first["y"] < page.locator("main").bounding_box()["y"]
+        assert page.locator(".row .name").first.inner_text() == "kind 0"
+        with page.expect_response("**/answer") as asked:
+            page.select_option("#level", "0.5")
+        held = asked.value.json()["set"]
+        page.wait_for_function(
+            f"document.querySelectorAll('.held').length == {len(held)}"
+        )
+        texts = page.locator(".held").all_inner_texts()
+        assert texts == [NAMES[index] for index in held]
+
+    model, _ = of_pictures("gaussian", 2)
+    config = dataclasses.replace(CONFIG, saved_model=model.export(tmp_path))
+    with served(config) as address, opened(browser, address, ".held") as page:
+        assert page.locator(".held").count() == 2
+        assert "…" in page.locator(".held").first.inner_text()
+        assert page.locator("#doubt").is_hidden()
+
+
+def test_nothing_is_promised_by_a_model_that_is_not_calibrated(page):
+    assert page.locator("#promise").is_hidden()

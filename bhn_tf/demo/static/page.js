@@ -139,7 +139,9 @@ function say(text) {
 
 async function ask() {
   const asked = ++state.asked;
-  const body = JSON.stringify({ pixels: pixels(), seed: state.seed });
+  const question = { pixels: pixels(), seed: state.seed };
+  if (state.model.promise !== null) question.level = Number(byId("level").value);
+  const body = JSON.stringify(question);
   try {
     const headers = { "Content-Type": "application/json" };
     const response = await fetch("answer", { method: "POST", headers, body });
@@ -161,6 +163,7 @@ function shown(mean) {
   return indices.sort((a, b) => mean[b] - mean[a]).slice(0, 10);
 }
 
+const nameOf = (index) => state.model.class_names[index];
 const largest = (values) => values.indexOf(Math.max(...values));
 
 function bar(share) {
@@ -169,7 +172,32 @@ function bar(share) {
   return element("track", fill);
 }
 
-function show({ mean, scores, samples }) {
+// Four digits, whatever the unit.
+const short = (value) => Number(value.toPrecision(4)).toString();
+
+// What is promised: a chip for each class of the set, or for each target's interval.
+function showPromise(answer) {
+  const intervals = answer.interval ?? [];
+  const texts = intervals.map(([lower, upper], target) => {
+    const mean = document.createElement("small");
+    mean.textContent = ` mean ${short(answer.mean[target])}`;
+    return [`${short(lower)} … ${short(upper)}`, mean];
+  });
+  const names = (answer.set ?? []).map((index) => [state.model.class_names[index]]);
+  const chips = [...names, ...texts].map((parts) => {
+    const chip = element("held", ...parts);
+    chip.setAttribute("role", "listitem");
+    return chip;
+  });
+  byId("held").replaceChildren(...(chips.length ? chips : ["no class"]));
+}
+
+function show(answer) {
+  if (state.model.promise !== null) showPromise(answer);
+  if (state.model.num_classes) showClasses(answer);
+}
+
+function showClasses({ mean, scores, samples }) {
   const best = largest(mean);
   const rows = shown(mean).map((index) => {
     const value = mean[index];
@@ -180,7 +208,7 @@ function show({ mean, scores, samples }) {
       track.append(tick);
     }
     const percent = `${(100 * value).toFixed(1)} %`;
-    const row = element("row", element("name", `${index}`), track, element("number", percent));
+    const row = element("row", element("name", nameOf(index)), track, element("number", percent));
     row.setAttribute("role", "listitem");
     row.classList.toggle("best", index === best);
     return row;
@@ -192,9 +220,9 @@ function show({ mean, scores, samples }) {
 
 function showVotes(votes, best) {
   const agreeing = votes.filter((vote) => vote === best).length;
-  byId("count").textContent = `${agreeing} of ${votes.length} networks drawn choose ${best}.`;
+  byId("count").textContent = `${agreeing} of ${votes.length} networks drawn choose ${nameOf(best)}.`;
   const chips = votes.map((vote) => {
-    const chip = element("vote", `${vote}`);
+    const chip = element("vote", nameOf(vote));
     chip.setAttribute("role", "listitem");
     chip.classList.toggle("other", vote !== best);
     return chip;
@@ -221,6 +249,7 @@ pad.addEventListener("pointerup", endStroke);
 pad.addEventListener("pointercancel", endStroke);
 byId("clear").addEventListener("click", () => { clearPad(); ask(); });
 byId("invert").addEventListener("change", ask);
+byId("level").addEventListener("change", ask);
 byId("again").addEventListener("click", () => { state.seed++; ask(); });
 byId("file").addEventListener("change", (event) => {
   const [file] = event.target.files;
@@ -240,6 +269,17 @@ document.addEventListener("drop", (event) => {
   if (file) openImage(file);
 });
 
+function startPromise({ kind, levels, level, num_rows }) {
+  const what = kind === "set" ? "the class is among these" : "the number is in between";
+  const rows = num_rows === null ? "" : ` (${num_rows} pictures)`;
+  byId("promise-title").textContent = `What holds: ${what}`;
+  byId("promised").textContent = `that come from where the calibration rows came from${rows}.`;
+  const options = levels.map((each) => new Option(`${Number((100 * each).toFixed(4))} %`, each));
+  byId("level").replaceChildren(...options);
+  byId("level").value = level;
+  byId("promise").hidden = false;
+}
+
 async function start() {
   clearPad();
   try {
@@ -248,12 +288,15 @@ async function start() {
     say(`No answer: ${error.message}`);
     return;
   }
-  const { width, height, num_classes, metrics, name, has_draws } = state.model;
+  const { width, height, num_classes, metrics, name, has_draws, promise } = state.model;
   [byId("seen").width, byId("seen").height] = [width, height];
   const quality = Object.entries(metrics).map(([metric, value]) => `${metric} ${value}`);
-  const facts = [name, `${width} × ${height} pixels`, `${num_classes} classes`, ...quality];
+  const classes = num_classes ? [`${num_classes} classes`] : [];
+  const facts = [name, `${width} × ${height} pixels`, ...classes, ...quality];
   byId("model").textContent = facts.join(" · ");
   byId("draws").hidden = !has_draws;
+  byId("means").hidden = byId("doubt").hidden = !num_classes;
+  if (promise !== null) startPromise(promise);
   ask();
 }
 

@@ -1,0 +1,95 @@
+"""What a calibrated model promises of one picture: a set of classes, or intervals."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from bhn_tf.scoring.guarantees import highest_level
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
+
+#: Levels to choose from, where there are enough calibration rows for them.
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+
+
+class Promise:
+    """The guarantee of a model with one output.
+
+    Args:
+        model: A `ServedModel`.
+
+    Attributes:
+        kind: "set", "interval", or `None` where nothing is promised, or only to those
+            who tell a picture's group.
+    """
+
+    def __init__(self, model: ServedModel):
+        self._model = model
+        highest = highest_level(model.card)
+        self._levels = [level for level in LEVELS if level <= highest]
+        self.kind = None
+        if self._levels:
+            self.kind = next(filter(self._is_made, ("set", "interval")), None)
+
+    def _is_made(self, kind) -> bool:
+        signature = f"predict_{kind}"
+        taken = {*self._model.input_specs, "level"}
+        return signature in self._model.signatures and taken == set(
+            self._model.specs(signature)
+        )
+
+    def facts(self) -> dict | None:
+        """What the page has to know; `None` where nothing is promised."""
+        if self.kind is None:
+            return None
+        calibration = self._model.card.get("calibration")
+        known = calibration if isinstance(calibration, dict) else {}
+        return {
+            "kind": self.kind,
+            "levels": self._levels,
+            "level": self._usual_level,
+            "num_rows": known.get("num_rows"),
+        }
+
+    @property
+    def _usual_level(self) -> float:
+        return 0.9 if 0.9 in self._levels else self._levels[-1]
+
+    def answer(self, inputs: Mapping[str, ArrayLike], level) -> dict:
+        """Returns `set`, the numbers of classes, or `interval`, pairs of bounds.
+
+        Args:
+            inputs: Arrays of one row by name of the model's input.
+            level: A probability; `None` for the usual one.
+
+        Raises:
+            ScoringProblem: If the level is no probability, or there are too few
+                calibration rows for it.
+        """
+        if self.kind is None:
+            return {}
+        level = self._usual_level if level is None else level
+        highest = highest_level(self._model.card)
+        if type(level) not in (int, float) or not 0 < level < 1 or level > highest:
+            raise ScoringProblem(
+                "`level` has to be a probability, such as 0.9, of at most "
+                f"{min(highest, 0.999999):.6g}."
+            )
+        request = {**inputs, "level": level}
+        try:
+            answers = self._model(request, f"predict_{self.kind}")
+        except tf.errors.InvalidArgumentError as error:
+            raise ScoringProblem(
+                f"There are too few calibration rows for the `level` {level}."
+            ) from error
+        if self.kind == "set":
+            return {"set": np.flatnonzero(answers["set"][0]).tolist()}
+        bounds = [np.ravel(answers[name][0]) for name in ("lower", "upper")]
+        if not np.isfinite(bounds).all():
+            raise ScoringProblem(
+                "The model answers with numbers that are not finite: has its training "
+                "diverged?"
+            )
+        return {"interval": np.stack(bounds, axis=1).tolist()}

@@ -1,0 +1,163 @@
+"""Logarithms of both tails of a distribution, exact far out and ordered beyond.
+
+`log(1 - cdf)` is -inf from where a CDF rounds to 1, which in float32 is six standard
+deviations out. Here each tail has a formula of its own, and where that, too, is below
+the smallest number, the density goes on in its place: it falls in the same order.
+"""
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+tfd = tfp.distributions
+
+# A little below the logarithm of the smallest normal number of float32.
+_BEYOND = -88.0
+
+
+def log_tails(distribution, y, is_discrete: bool = False):
+    """Returns log P(Y ≤ y) and log P(Y ≥ y).
+
+    Args:
+        distribution: A TFP distribution with a CDF.
+        y: Values of its batch shape; of counts, what lies between is interpolated.
+        is_discrete: Whether Y is a whole number.
+
+    Returns:
+        Two tensors of the shape of `y`; -inf outside of the support.
+
+    Raises:
+        NotImplementedError: If the distribution has no CDF.
+
+    Example:
+        >>> lower, upper = log_tails(tfd.Poisson(3.0), tf.constant(100.0), True)
+        >>> float(lower), round(float(upper))
+        (0.0, -257)
+    """
+    if distribution.event_shape.rank:
+        raise NotImplementedError(f"{distribution.name} is of several numbers at once")
+    shape = tf.broadcast_static_shape(y.shape, distribution.batch_shape)
+    y = y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
+    lower, upper = _tails(distribution, y, is_discrete)
+    density = distribution.log_prob(y)
+    density = tf.where(tf.math.is_nan(density), -float("inf"), density)
+    if is_discrete:
+        # What TFP interpolates there means nothing.
+        density = tf.where(_is_possible(distribution, y), density, -float("inf"))
+    density = tf.minimum(density, _BEYOND)
+    # Some of TFP's lose what a graph knows of the shape, and loops insist on it.
+    return tuple(
+        tf.ensure_shape(tf.where(tf.math.is_inf(tail), density, tail), shape)
+        for tail in (lower, upper)
+    )
+
+
+def _tails(distribution, y, is_discrete):
+    exact = _EXACT.get(type(distribution))
+    if exact is not None:
+        return exact(distribution, y)
+    below = y - 1.0 if is_discrete else y
+    return distribution.log_cdf(y), distribution.log_survival_function(below)
+
+
+def _is_possible(distribution, y):
+    if isinstance(distribution, tfd.Mixture):
+        distribution = distribution.components[-1]
+    return y >= 0 if isinstance(distribution, _COUNTS) else tf.ones_like(y, tf.bool)
+
+
+def _of_counts(y, lower, upper):
+    """Tails of what is 0 or more, from functions that are given possible values."""
+    is_count, is_above_0 = y >= 0, y > 0
+    lower = lower(tf.where(is_count, y, 0.0))
+    upper = upper(tf.where(is_above_0, y, 1.0))
+    return (
+        tf.math.log(tf.where(is_count, lower, 0.0)),
+        tf.math.log(tf.where(is_above_0, upper, 1.0)),
+    )
+
+
+def _poisson(distribution, y):
+    rate = distribution.rate_parameter()
+    return _of_counts(
+        y,
+        lambda y: tf.math.igammac(y + 1.0, rate),
+        lambda y: tf.math.igamma(y, rate),
+    )
+
+
+def _negative_binomial(distribution, y):
+    total, logits = distribution.total_count, distribution.logits_parameter()
+    total, success, failure = (
+        part + tf.zeros_like(y)
+        for part in (total, tf.sigmoid(logits), tf.sigmoid(-logits))
+    )
+    return _of_counts(
+        y,
+        lambda y: tf.math.betainc(total, y + 1.0, failure),
+        lambda y: tf.math.betainc(y, total, success),
+    )
+
+
+def _beta(distribution, y):
+    first, second = (
+        part + tf.zeros_like(y)
+        for part in (distribution.concentration1, distribution.concentration0)
+    )
+    share = tf.clip_by_value(y, 0.0, 1.0)
+    return (
+        tf.math.log(tf.math.betainc(first, second, share)),
+        tf.math.log(tf.math.betainc(second, first, 1.0 - share)),
+    )
+
+
+def _log_normal(distribution, y):
+    is_positive = y > 0
+    normal, log_y = (
+        distribution.distribution,
+        tf.math.log(tf.where(is_positive, y, 1.0)),
+    )
+    return (
+        tf.where(is_positive, normal.log_cdf(log_y), -float("inf")),
+        tf.where(is_positive, normal.log_survival_function(log_y), 0.0),
+    )
+
+
+def _student_t(distribution, y):
+    mirrored = 2.0 * distribution.loc - y
+    return distribution.log_cdf(y), distribution.log_cdf(mirrored)
+
+
+def _deterministic(distribution, y):
+    at = distribution.loc
+    return tuple(tf.math.log(tf.cast(is_on, y.dtype)) for is_on in (y >= at, y <= at))
+
+
+def _mixture_of_one_family(distribution, y):
+    components = distribution.components_distribution
+    weights = tf.nn.log_softmax(distribution.mixture_distribution.logits_parameter())
+    return tuple(
+        tf.reduce_logsumexp(weights + tail, axis=-1)
+        for tail in _tails(components, y[..., tf.newaxis], False)
+    )
+
+
+def _mixture(distribution, y):
+    weights = tf.nn.log_softmax(distribution.cat.logits_parameter())
+    tails = [_tails(each, y, False) for each in distribution.components]
+    return tuple(
+        tf.reduce_logsumexp(weights + tf.stack(parts, axis=-1), axis=-1)
+        for parts in zip(*tails, strict=True)
+    )
+
+
+_COUNTS = (tfd.Poisson, tfd.NegativeBinomial)
+_EXACT = {
+    tfd.Beta: _beta,
+    tfd.Deterministic: _deterministic,
+    tfd.LogNormal: _log_normal,
+    tfd.Mixture: _mixture,
+    tfd.MixtureSameFamily: _mixture_of_one_family,
+    tfd.NegativeBinomial: _negative_binomial,
+    tfd.Poisson: _poisson,
+    tfd.StudentT: _student_t,
+}

@@ -1,0 +1,67 @@
+"""Models in a `.keras` file, asked as a SavedModel is."""
+
+import hashlib
+import os
+import tempfile
+
+import keras
+import tensorflow as tf
+
+from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.served_model import ServedModel
+
+ENDING = ".keras"
+
+
+def open_model(path) -> ServedModel:
+    """Returns a SavedModel, the newest one of a folder, or a `.keras` file.
+
+    Args:
+        path: Where it is.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+        ScoringProblem: If it cannot be loaded.
+
+    Example:
+    ```python
+    open_model("saved_models/digits").signatures
+    ```
+    """
+    is_file = os.fspath(path).endswith(ENDING) and not tf.io.gfile.isdir(path)
+    return _KerasFile(path) if is_file else ServedModel(path)
+
+
+class _KerasFile(ServedModel):
+    """A `.keras` file, exported for as long as it takes to load what was exported."""
+
+    def __init__(self, path):
+        path = os.fspath(path)
+        if not tf.io.gfile.exists(path):
+            raise FileNotFoundError(f"There is no file {path}.")
+        try:
+            model = keras.saving.load_model(path)
+        except (ValueError, TypeError, OSError, KeyError) as error:
+            raise ScoringProblem(
+                f"{path} cannot be loaded: was it saved by `.save`, and copied as a "
+                f"whole? ({str(error)[:300]})"
+            ) from error
+        if not hasattr(model, "predict_uncertainty"):
+            raise ScoringProblem(
+                f"{path} is a {type(model).__name__}, which answers without its "
+                "uncertainty: save a model of `bhn_tf`."
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            model.export(folder)
+            super().__init__(folder)
+            self._own_card = super().card
+        self.path = path
+
+    @property
+    def card(self) -> dict:
+        return self._own_card
+
+    @property
+    def fingerprint(self) -> str:
+        with tf.io.gfile.GFile(self.path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()

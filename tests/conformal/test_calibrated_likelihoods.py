@@ -1,0 +1,71 @@
+"""Calibration of every likelihood: whole numbers, positive ones, ordered classes."""
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf import conformal
+from bhn_tf.baselines import Deterministic
+from tests import networks
+
+NUM_ROWS = 60
+X, _ = networks.data(NUM_ROWS)
+COUNTS = np.random.default_rng(0).poisson(3.0, size=NUM_ROWS)
+
+
+def calibrate(model, y, **kwargs):
+    return conformal.calibrate(model, X, y, num_samples=0, **kwargs)
+
+
+def test_quantile_intervals_of_counts_and_of_positive_numbers():
+    """Of what TFP knows no survival function, or loses the shape of a tail."""
+    inputs = keras.Input((4,))
+    outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in ("n", "t")}
+    likelihoods = {
+        "n": bhn_tf.likelihoods.NegativeBinomial(),
+        "t": bhn_tf.likelihoods.LogNormal(),
+    }
+    model = Deterministic(keras.Model(inputs, outputs), likelihoods)
+    y = {"n": COUNTS, "t": np.exp(X[:, 0])}
+    calibrated = calibrate(model, y, score="quantile")
+    lower, upper = calibrated.predict_interval(X, 0.8, verbose=0)
+    inside = {n: (lower[n][:, 0] <= y[n]) & (upper[n][:, 0] >= y[n]) for n in y}
+    # 61 · 0.8 = 48.8. The row that is the threshold is on the edge, where real numbers
+    # round.
+    assert inside["n"].sum() >= 49 and inside["t"].sum() in (48, 49)
+    assert (lower["n"] % 1 == 0).all() and (upper["n"] % 1 == 0).all()
+    assert (lower["n"] >= 0).all() and (lower["t"] > 0).all()
+
+
+def test_counts_that_tie_on_the_bound_are_inside():
+    """One prediction for all rows: the bounds are counts that many rows have."""
+    network = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+    )
+    model = Deterministic(network, bhn_tf.likelihoods.Poisson())
+    network.layers[-1].bias.assign([np.log(3.0)])
+    for score in ("normalized", "absolute"):
+        calibrated = calibrate(model, COUNTS, score=score)
+        lower, upper = calibrated.predict_interval(X, 0.8, verbose=0)
+        inside = (lower[:, 0] <= COUNTS) & (upper[:, 0] >= COUNTS)
+        assert inside.sum() >= 49
+
+
+def test_ordered_classes_have_sets():
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    likelihood = bhn_tf.likelihoods.Ordinal(4)
+    y = np.arange(NUM_ROWS) % 4
+    calibrated = calibrate(Deterministic(network, likelihood), y, temperature=True)
+    sets = calibrated.predict_set(X, 0.8, verbose=0)
+    assert sets.shape == (NUM_ROWS, 4)
+    assert bhn_tf.metrics.coverage(y, sets) >= 0.8
+    assert calibrated.predict(X, verbose=0).shape == (NUM_ROWS, 4)
+
+
+def test_times_that_may_be_censored_are_refused():
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model = Deterministic(network, bhn_tf.likelihoods.CensoredWeibull())
+    y = np.stack([np.exp(X[:, 0]), X[:, 1] > 0], axis=1)
+    with pytest.raises(ValueError, match="censored"):
+        calibrate(model, y)

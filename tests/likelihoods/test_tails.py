@@ -1,0 +1,96 @@
+"""Tails of distributions are those of scipy, and stay in order far outside."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from bhn_tf.likelihoods.tails import log_tails
+
+tfd = tfp.distributions
+
+CASES = {
+    "poisson": (tfd.Poisson(3.0), scipy.stats.poisson(3), [-1, 0, 1, 3, 20, 45]),
+    "many": (tfd.Poisson(300.0), scipy.stats.poisson(300), [-1, 200, 300, 500]),
+    "negative binomial": (
+        tfd.NegativeBinomial(2.0, probs=0.3),
+        scipy.stats.nbinom(2, 0.7),
+        [-1, 0, 1, 3, 20, 60],
+    ),
+    "beta": (
+        tfd.Beta(2.0, 3.0),
+        scipy.stats.beta(2, 3),
+        [-0.1, 0, 1e-6, 0.1, 0.5, 0.999, 1, 1.1],
+    ),
+    "log-normal": (
+        tfd.LogNormal(0.0, 1.0),
+        scipy.stats.lognorm(1),
+        [-1, 0, 1e-20, 0.1, 1, 20, 1e10],
+    ),
+    "student": (
+        tfd.StudentT(4.0, 1.0, 2.0),
+        scipy.stats.t(4, 1, 2),
+        [-1e6, -10, 1, 10, 1e6],
+    ),
+    "laplace": (
+        tfd.Laplace(1.0, 2.0),
+        scipy.stats.laplace(1, 2),
+        [-300, 0, 1, 4, 300],
+    ),
+    "normal": (tfd.Normal(1.0, 2.0), scipy.stats.norm(1, 2), [-100, 0, 1, 100]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tails_are_scipys(name):
+    distribution, reference, values = CASES[name]
+    y = np.array(values, "float32")
+    is_discrete = hasattr(reference, "pmf") and not hasattr(reference.dist, "pdf")
+    found = log_tails(distribution, tf.constant(y), is_discrete)
+    above = y - 1 if is_discrete else y
+    expected = reference.logcdf(y), reference.logsf(above)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_tails_of_mixtures_are_the_sums_of_their_parts():
+    y = np.array([-50.0, 0.0, 3.0, 50.0], "float32")
+    normals = tfd.MixtureSameFamily(
+        tfd.Categorical(logits=[0.0, 0.0]), tfd.Normal([0.0, 3.0], 1.0)
+    )
+    norm = scipy.stats.norm([[0], [3]], 1)
+    lower, upper = log_tails(normals, tf.constant(y))
+    np.testing.assert_allclose(
+        lower, np.logaddexp(*norm.logcdf(y)) - np.log(2), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        upper, np.logaddexp(*norm.logsf(y)) - np.log(2), rtol=1e-5
+    )
+
+    y = np.array([-1.0, 0.0, 3.0], "float32")
+    inflated = tfd.Mixture(
+        tfd.Categorical(logits=[0.0, 0.0]), [tfd.Deterministic(0.0), tfd.Poisson(3.0)]
+    )
+    counts = scipy.stats.poisson(3)
+    lower, upper = log_tails(inflated, tf.constant(y), True)
+    with np.errstate(divide="ignore"):
+        expected = np.log((counts.cdf(y) + (y >= 0)) / 2)
+    np.testing.assert_allclose(lower, expected, rtol=1e-5)
+    expected = np.log((counts.sf(y - 1) + (y <= 0)) / 2)
+    np.testing.assert_allclose(upper, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "distribution", [tfd.Poisson(3.0), tfd.NegativeBinomial(2.0, probs=0.3)]
+)
+def test_counts_stay_in_order_where_tails_are_below_the_smallest_number(distribution):
+    y = tf.constant(np.arange(400, dtype="float32"))
+    upper = log_tails(distribution, y, True)[1].numpy()
+    assert np.isfinite(upper).all() and upper[-1] < -300
+    assert (np.diff(upper) <= 0).all()
+    assert np.unique(upper).size > 390
+
+
+def test_what_has_no_tails_says_so():
+    with pytest.raises(NotImplementedError, match="several numbers"):
+        log_tails(tfd.MultivariateNormalDiag([0.0, 0.0]), tf.zeros([2]))
