@@ -29,22 +29,26 @@ def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
     return tfd.Independent(tfd.Normal(loc, stddev), 1)
 
 
+#: Means that follow from the network.
+NAMED_LOCS = ("trained", "unit_inputs")
+
+
 def checked_loc(prior_loc):
     """Returns the mean of a prior as JSON can hold it.
 
     Args:
-        prior_loc: A number, D numbers, "trained", or `None`.
+        prior_loc: A number, D numbers, one of `NAMED_LOCS`, or `None`.
 
     Raises:
         ValueError: If it is none of these.
     """
-    if prior_loc is None or (isinstance(prior_loc, str) and prior_loc == "trained"):
+    if prior_loc is None or (isinstance(prior_loc, str) and prior_loc in NAMED_LOCS):
         return prior_loc
     numbers = np.asarray(prior_loc)
     if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
         raise ValueError(
-            "Expected `prior_loc` to be a number or D numbers, all finite, or "
-            f"'trained', got {prior_loc!r}."
+            "Expected `prior_loc` to be a number or D numbers, all finite, or one of "
+            f"{list(NAMED_LOCS)}, got {prior_loc!r}."
         )
     return numbers.tolist()
 

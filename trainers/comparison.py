@@ -60,10 +60,10 @@ class ComparisonConfig(CommonConfig):
     initial_stddev: float = flag(0.3, "First std of what is generated.", **positive())
     prior_stddev: float = flag(1.0, "Std of the prior over it.", **positive())
     prior_center: str = flag(
-        "zero",
-        "The prior's mean: zero, or what the untrained network has; --prior_stddev is "
-        "then a share of it.",
-        **one_of("zero", "initial"),
+        "unit_inputs",
+        "The prior's mean: zero, but 1 for scales of inputs; zero for all; or what the "
+        "untrained network has, of which --prior_stddev is then a share.",
+        **one_of("unit_inputs", "zero", "initial"),
     )
     kl_weight: float = flag(
         0.5,
@@ -202,7 +202,7 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
     options = {
         "likelihood": likelihood,
         "prior_stddev": config.prior_stddev,
-        "prior_loc": "trained" if config.prior_center == "initial" else None,
+        "prior_loc": _PRIOR_LOCS[config.prior_center],
         "num_examples": num_examples,
     }
     if name == "deterministic":
@@ -225,6 +225,7 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
     return bhn_tf.BayesianHypernet(network(Layers(config.random)), flow, **options)
 
 
+_PRIOR_LOCS = {"unit_inputs": "unit_inputs", "zero": None, "initial": "trained"}
 # Entries of a kernel of 800 inputs are near 0.03: noise of this size leaves the network
 # what it is.
 _STDDEV_OF_KERNELS = 0.02

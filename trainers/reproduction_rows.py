@@ -247,6 +247,9 @@ _ABLATIONS = Table(
         Row("all", "inputs of all layers", "bhn", _hypernet(2, random="rank_one")),
         Row("bound", "the KL's weight 1", "bhn", _hypernet(2, kl_weight=1.0)),
         Row("inputs", "no dropout of inputs", "bhn", _hypernet(2, input_dropout=0.0)),
+        Row(
+            "zero", "a prior around 0 for all", "bhn", _hypernet(2, prior_center="zero")
+        ),
         Row("std0.1", "σ = 0.1 at first", "bhn", _hypernet(2, initial_stddev=0.1)),
         Row("prior2", "prior's std 2", "bhn", _hypernet(2, prior_stddev=2.0)),
     ),

@@ -6,6 +6,11 @@ from typing import ClassVar
 from bhn_tf.layers.generated import current_value
 
 
+def scales_inputs(variable) -> bool:
+    """Whether a generated variable multiplies inputs, which 1 leaves as they are."""
+    return variable.name.endswith("input_scale")
+
+
 class RandomLayer:
     """Mixin before a Keras layer: says which of its weights are generated.
 

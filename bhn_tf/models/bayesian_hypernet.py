@@ -7,6 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
+from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.draws import HypernetPosterior
@@ -45,6 +46,8 @@ class BayesianHypernet(PredictiveModel):
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero. "trained",
             for fine-tuning, is what the primary has when the model is built, and
             `prior_stddev` is then relative to that: `bhn_tf.priors.Trained`.
+            "unit_inputs" is 1 for the scales of inputs of `random="rank_one"`, and 0
+            for all else: inputs that never vary keep their noise.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
         num_examples: N. `None`: each `fit` learns it from its data.
@@ -105,6 +108,7 @@ class BayesianHypernet(PredictiveModel):
         self.objective.set_values(
             self.posterior.initial_values,
             [layer.num_random for layer in self.posterior.layers],
+            [scales_inputs(variable) for variable in self.posterior.variables],
         )
         super()._finish_building()
 
@@ -169,7 +173,7 @@ class BayesianHypernet(PredictiveModel):
 
     @property
     def prior_loc(self):
-        """Mean of the prior, a number or D numbers, or "trained"; `None` is zero."""
+        """Mean of the prior as it was given; `None` is zero."""
         return self.objective.prior_settings.loc
 
     def elbo(

@@ -162,18 +162,24 @@ class Bound(MaximumLikelihood):
         """p(g) as a TFP distribution with event shape [D]."""
         return self.prior_settings.distribution
 
-    def set_values(self, values: list[np.ndarray], layer_sizes: list[int]) -> None:
+    def set_values(
+        self,
+        values: list[np.ndarray],
+        layer_sizes: list[int],
+        are_input_scales: list[bool],
+    ) -> None:
         """Tells what is generated, and settles the prior of it.
 
         Args:
             values: What the variables hold when they become random, in the order of g.
             layer_sizes: How many of them each layer takes.
+            are_input_scales: Whether a variable multiplies the inputs of its layer.
 
         Raises:
             ValueError: If the prior is not over D values.
         """
         self._event_size = sum(each.size for each in values)
-        self.prior_settings.settle(values, layer_sizes)
+        self.prior_settings.settle(values, layer_sizes, are_input_scales)
 
     def estimate(self, log_probs: np.ndarray, draws) -> Elbo:
         """Returns the bound of data, from log p of each row under each draw.

@@ -13,7 +13,8 @@ class PriorSettings:
     Args:
         stddev: Standard deviation of the Gaussian prior, or a key of `priors.LEARNED`.
         loc: Mean of the prior, a number or D numbers; `None` is zero; "trained" stands
-            for `priors.Trained(stddev)`.
+            for `priors.Trained(stddev)`; "unit_inputs" is 1 for scales of inputs, which
+            leaves inputs as they are, and 0 for all else.
         prior: Another prior, a TFP distribution over one number or over D, or
             `priors.Trained`.
 
@@ -40,6 +41,7 @@ class PriorSettings:
             self._prior = priors.Trained(self._stddev)
         self._around_trained = None
         self._event_size = None
+        self._unit_inputs: np.ndarray | None = None
 
     def _refuse_to_learn_beside_others(self):
         if self.given is not None:
@@ -55,11 +57,18 @@ class PriorSettings:
                 "to the size of the values."
             )
 
-    def settle(self, values: list[np.ndarray], layer_sizes: list[int]) -> None:
+    def settle(
+        self,
+        values: list[np.ndarray],
+        layer_sizes: list[int],
+        are_input_scales: list[bool],
+    ) -> None:
         """Tells what is generated; see `Bound.set_values`."""
         self._event_size = sum(each.size for each in values)
         if not self._event_size:
             return
+        sizes = [each.size for each in values]
+        self._unit_inputs = np.repeat(np.asarray(are_input_scales, "float32"), sizes)
         if isinstance(self._prior, priors.Trained):
             self._around_trained = tf.Variable(
                 self._prior.around(values), trainable=False, dtype=tf.float32
@@ -80,7 +89,8 @@ class PriorSettings:
             stddev = self.learned.stddev
         else:
             stddev = tf.convert_to_tensor(self._fixed_stddev)
-        return priors.gaussian(self._event_size, self.loc, stddev)
+        loc = self._unit_inputs if self.loc == "unit_inputs" else self.loc
+        return priors.gaussian(self._event_size, loc, stddev)
 
     @property
     def stddev(self) -> float | str:

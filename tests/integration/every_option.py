@@ -186,8 +186,8 @@ CASES = {
     "normalize_targets": lambda: case(
         lambda: network(1), far_targets, "gaussian", normalize_targets=True
     ),
-    "recurrent layers, per_example_noise": lambda: case(
-        recurrent, compiled={"per_example_noise": True}
+    "recurrent layers, prior_loc unit_inputs, per_example_noise": lambda: case(
+        recurrent, compiled={"per_example_noise": True}, prior_loc="unit_inputs"
     ),
     "several outputs, loss_weights": lambda: case(
         two_outputs,

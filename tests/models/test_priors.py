@@ -26,11 +26,11 @@ def data():
     return x, (x[:, 0] > 0).astype("int32")
 
 
-def make_model(**kwargs):
+def make_model(random="scale", **kwargs):
     network = keras.Sequential(
         [
             keras.layers.Input((3,)),
-            bhn_tf.layers.WeightNormDense(4, activation="relu"),
+            bhn_tf.layers.WeightNormDense(4, activation="relu", random=random),
             bhn_tf.layers.WeightNormDense(2),
         ]
     )
@@ -42,6 +42,12 @@ def make_model(**kwargs):
     [
         ({}, tfd.Normal(tf.zeros(6), 1.0)),
         ({"prior_loc": 1.0, "prior_stddev": 2.0}, tfd.Normal(tf.ones(6), 2.0)),
+        # Four scales of outputs, three of inputs, and two of outputs.
+        (
+            {"prior_loc": "unit_inputs", "random": "rank_one", "prior_stddev": 0.5},
+            tfd.Normal([0.0] * 4 + [1.0] * 3 + [0.0] * 2, 0.5),
+        ),
+        ({"prior_loc": "unit_inputs"}, tfd.Normal(tf.zeros(6), 1.0)),
         ({"prior_loc": np.arange(6.0)}, tfd.Normal(tf.range(6.0), 1.0)),
         ({"prior": tfd.Laplace(0.0, 0.5)}, tfd.Laplace(tf.zeros(6), 0.5)),
         ({"prior": tfd.Normal(tf.range(6.0), 1.0)}, tfd.Normal(tf.range(6.0), 1.0)),
@@ -112,7 +118,7 @@ def test_a_prior_of_another_size_is_refused():
         with pytest.raises(ValueError, match="D = 6"):
             make_model(**options)
     for loc in (np.nan, "given"):
-        with pytest.raises(ValueError, match="all finite, or 'trained'"):
+        with pytest.raises(ValueError, match="all finite, or one of .'trained'"):
             make_model(prior_loc=loc)
     with pytest.raises(ValueError, match="`relative_stddev` to be a positive"):
         priors.Trained(0.0)
