@@ -16,6 +16,14 @@ INNER = {
     "test_on_batch": lambda model: model.test_on_batch(X[:3], Y[:3]),
     "elbo": lambda model: hasattr(model, "elbo") and model.elbo(X, Y, num_samples=2),
 }
+# A batch at once is asked by the same code as many.
+each_inner = pytest.mark.parametrize(
+    "inner",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * name.endswith("_on_batch"))
+        for name in INNER
+    ],
+)
 
 
 class Asking(keras.callbacks.Callback):
@@ -72,7 +80,7 @@ def make(request):
     return compiled
 
 
-@pytest.mark.parametrize("inner", INNER)
+@each_inner
 def test_of_fit_and_its_validation(make, inner):
     results = []
     for callbacks in ([], [Asking(INNER[inner])]):
@@ -98,7 +106,7 @@ def test_of_fit_and_its_validation(make, inner):
         np.testing.assert_array_equal(value, wanted)
 
 
-@pytest.mark.parametrize("inner", INNER)
+@each_inner
 def test_of_evaluate_and_predict(make, inner):
     model, asking = make(), Asking(INNER[inner])
     if hasattr(model, "num_examples"):
