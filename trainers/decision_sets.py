@@ -24,6 +24,8 @@ from trainers.run_folder import RunFolder
 METHODS = ("bhn", "mc_dropout")
 LEVELS = (0.9, 0.99)
 _MOST_ROWS = 5_000
+# Convolutions of 15,000 images under every draw are most of the time of a run.
+_MOST_SAMPLES = 20
 #: Of `conformal`: the score, and whether its coverage is exact. Without randomisation
 #: the least likely classes of all rows tie, and sets may hold more than was asked.
 SCORES = {
@@ -95,7 +97,7 @@ def compute(config, folder: RunFolder, sets: dict[str, Parts]) -> list[dict]:
         ):
             ask = functools.partial(
                 model.predict,
-                num_samples=config.num_samples,
+                num_samples=training.num_samples,
                 seed=config.seed,
                 batch_size=500,
                 verbose=0,
@@ -118,15 +120,15 @@ def _training(config, name: str) -> ComparisonConfig:
     return ComparisonConfig(
         dataset=name,
         seed=config.seed,
-        epochs=1 if config.is_smoke else 15,
+        epochs=1 if config.is_smoke else 10,
         network="cnn",
-        filters=(2, 2) if config.is_smoke else (8, 16),
+        filters=(2, 2) if config.is_smoke else (8, 8),
         units=(8,) if config.is_smoke else (64,),
         random=("scale",),
         initial_stddev=0.1,
         dropout_rate=0.25,
         input_dropout=0.0,
-        num_samples=config.num_samples,
+        num_samples=min(config.num_samples, _MOST_SAMPLES),
     )
 
 
