@@ -27,5 +27,5 @@ class KeptRows:
         rows = [*self.read(), *new]
         columns = {key: np.array([row[key] for row in rows]) for key in new[0]}
         self._folder.checkpoints.save_arrays(self._name, columns)
-        entries = [{"method": self._name, "epoch": 0, **row} for row in rows]
+        entries = [{"method": self._name, "epoch": 0, "row": row} for row in rows]
         self._folder.epochs.replace(self._name, entries)
