@@ -19,6 +19,8 @@ TRAINERS = [
     "matplotlib>=3.8",
     "mlxtend>=0.23",
     "pillow>=10",
+    # Counts, and a regression of them to be compared with.
+    "statsmodels>=0.14.4",
     "tensorflow-datasets>=4.9.7",
     # Imported by tensorflow-datasets, which does not declare it.
     "importlib_resources>=6",

@@ -21,6 +21,7 @@ import dataclasses
 import gc
 import itertools
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import keras
@@ -37,6 +38,7 @@ from trainers.config import (
     some_of,
 )
 from trainers.run_folder import RunFolder
+from trainers.state_files import read_json
 from trainers.uci_measures import measured, measured_calibration, nll, summary
 from trainers.uci_methods import METHOD_NAMES, Budget, Fitter, candidates
 from trainers.uci_sets import SETS, Rows, Standard, load_set
@@ -56,7 +58,9 @@ class Config(CommonConfig):
     hypernet: ClassVar[str] = ""
     strategy: ClassVar[str] = "default"
     # What is asked for now, and not how it is computed.
-    not_in_identity: ClassVar[frozenset] = frozenset({"sets", "splits", "methods"})
+    not_in_identity: ClassVar[frozenset] = frozenset(
+        {"sets", "splits", "methods", "rivals"}
+    )
 
     sets: tuple = flag(SETS, "Sets, separated by commas.", **some_of(*SETS))
     splits: int = flag(
@@ -68,6 +72,10 @@ class Config(CommonConfig):
         **some_of(*METHOD_NAMES),
     )
     data_dir: str = flag("../shared/data/uci", "Folder of the nine sets.")
+    rivals: str = flag(
+        "docs/results/uci_ngboost.json",
+        "What benchmarks.uci_rivals has written, to be shown; empty for none.",
+    )
     steps: int = flag(
         0, "Steps of each fit; 0 chooses by the number of rows.", **at_least(0)
     )
@@ -115,7 +123,7 @@ class Uci:
         return {"rows": rows, "summary": summary(rows)}
 
     def table(self, results: dict) -> str:
-        return tables(results["summary"])
+        return tables(results["summary"], _rivals(self.config))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -131,6 +139,19 @@ class Uci:
 def run(config: Config) -> dict:
     """Runs the experiment; see `trainers.experiment.run`."""
     return experiment.run(Uci(config))
+
+
+def _rivals(config: Config) -> dict:
+    """NGBoost's summary of the same splits; empty where it was not run."""
+    path = Path(config.rivals)
+    if not config.rivals or not path.exists():
+        return {}
+    mend = "`python -m benchmarks.uci_rivals` writes it."
+    rows = read_json(path, dict, mend)["rows"]
+    rows = [
+        {**row, "method": "NGBoost"} for row in rows if row["split"] < config.splits
+    ]
+    return summary(rows)
 
 
 # -- rows ----------------------------------------------------------------------------

@@ -90,6 +90,8 @@ def summary(rows: list[dict]) -> dict:
 def _over_splits(rows: list[dict]) -> dict:
     over: dict = {"splits": len(rows)}
     for measure in (*MEASURES, *CALIBRATED):
+        if measure not in rows[0]:
+            continue
         values = np.array([row[measure] for row in rows])
         error = None
         if len(values) > 1:

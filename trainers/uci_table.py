@@ -20,20 +20,29 @@ _HEAD = [
 ]
 
 
-def tables(summary: dict) -> str:
+def tables(summary: dict, rivals: dict | None = None) -> str:
     """Returns the tables as text.
 
     Args:
         summary: That of `uci_measures.summary`.
+        rivals: The same of what runs elsewhere, under the names that tables show, with
+            the columns that it has.
     """
-    return "\n\n".join(_table(name, methods) for name, methods in summary.items())
+    rivals = rivals or {}
+    return "\n\n".join(
+        _table(name, methods, rivals.get(name, {})) for name, methods in summary.items()
+    )
 
 
-def _table(name: str, methods: dict) -> str:
+def _table(name: str, methods: dict, rivals: dict) -> str:
     rows = [[name, *_HEAD[1:]]]
     for method, found in methods.items():
         cells = [_cell(*found[measure]) for measure in (*MEASURES, *CALIBRATED)]
         rows.append([METHOD_NAMES[method], str(found["splits"]), *cells])
+    for method, found in rivals.items():
+        cells = [_cell(*found[measure]) for measure in MEASURES]
+        blank = [""] * len(CALIBRATED)
+        rows.append([method, str(found["splits"]), *cells, *blank])
     for method, values in PUBLISHED_NLL.items():
         value = values[SETS.index(name)]
         cells = [""] * (len(_HEAD) - 1)

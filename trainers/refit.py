@@ -1,0 +1,96 @@
+"""One small Bayesian network, fitted to one set of rows after another."""
+
+import math
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf import callbacks
+from bhn_tf.data_feeds.epochs import batches_of_epochs
+
+#: The learning rate and the weight of the KL change from one part of a fit to the next.
+_PARTS = 20
+
+
+class Refitter:
+    """Fits a network anew to other rows, and compiles it once.
+
+    The model that was compiled first starts with the weights of a fresh one: most of
+    the time of a small fit would otherwise go into compiling.
+
+    Args:
+        make_model: Returns a built `BayesianHypernet`, not compiled.
+        steps: Of each fit.
+        batch_size: Rows of a step.
+        learning_rate: Adam's first; it falls to zero over the fit.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        steps: int,
+        batch_size: int,
+        learning_rate: float,
+    ):
+        self._make_model = make_model
+        self._parts = min(_PARTS, steps)
+        self._steps_of_part = steps // self._parts
+        self._batch_size, self._learning_rate = batch_size, learning_rate
+        self._model: keras.Model | None = None
+        self._log_probs: Callable | None = None
+
+    def fit(self, x, y, seed: int) -> keras.Model:
+        """Returns a model that is fitted to these rows; it lasts until the next fit.
+
+        Args:
+            x, y: Arrays of rows.
+            seed: Of its first weights, its noise and the order of the rows.
+        """
+        keras.utils.set_random_seed(seed)
+        fresh = self._compiled()
+        model = self._model = self._model or fresh
+        for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
+            for variable, value in zip(part.variables, start.variables, strict=True):
+                variable.assign(value)
+        model.num_examples = len(x)
+
+        def rate(part):
+            share = part / self._parts
+            return self._learning_rate * (1.0 + math.cos(math.pi * share)) / 2.0
+
+        model.fit(
+            batches_of_epochs(
+                (tf.constant(x), tf.constant(y)), self._batch_size, seed, 0, 2**40
+            ),
+            steps_per_epoch=self._steps_of_part,
+            epochs=self._parts,
+            verbose=0,
+            callbacks=[
+                keras.callbacks.LearningRateScheduler(rate),
+                callbacks.KLAnnealing(0.0, epochs=max(self._parts // 4, 1)),
+            ],
+        )
+        return model
+
+    def log_density(self, x, y, num_samples: int, seed: int) -> np.ndarray:
+        """log of the mean density over draws, of each row, [rows]."""
+        model = self._model
+        if self._log_probs is None:
+            self._log_probs = tf.function(
+                model.answers.log_probs, reduce_retracing=True
+            )
+        values = model.posterior.draw(num_samples, seed).values
+        log_probs = self._log_probs((tf.constant(x), tf.constant(y)), values)
+        log_probs = tf.cast(log_probs, tf.float64)
+        return (tf.reduce_logsumexp(log_probs, axis=1) - math.log(num_samples)).numpy()
+
+    def _compiled(self) -> keras.Model:
+        model = self._make_model()
+        model.compile(
+            keras.optimizers.Adam(self._learning_rate, global_clipnorm=10.0),
+            steps_per_execution=self._steps_of_part,
+            train_samples=2,
+        )
+        return model
