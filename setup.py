@@ -77,7 +77,8 @@ setup(
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
             "pytest>=8",
-            "pytest-xdist>=3",
+            # Before 3.1, `-n 0` beside `--dist` is refused.
+            "pytest-xdist>=3.1",
             "ruff>=0.6",
             # What its callbacks write; TensorFlow brings it up to 2.20.
             "tensorboard>=2.18",
