@@ -70,7 +70,7 @@ setup(
             *TUNER,
             "ai-edge-litert>=1.2",
             # Invalid and valid input of every public entry.
-            "hypothesis>=6.100",
+            "hypothesis>=6.150",
             # Thresholds and sets are compared with it.
             "mapie>=1.6",
             "mypy>=1.15",
@@ -83,6 +83,8 @@ setup(
             # What its callbacks write; TensorFlow brings it up to 2.20.
             "tensorboard>=2.18",
         ],
+        # Mutation testing and coverage, which tests/README.md gives the commands of.
+        "quality": ["cosmic-ray>=8.7", "coverage>=7.10"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",
