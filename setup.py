@@ -70,18 +70,21 @@ setup(
             *TUNER,
             "ai-edge-litert>=1.2",
             # Invalid and valid input of every public entry.
-            "hypothesis>=6.100",
+            "hypothesis>=6.150",
             # Thresholds and sets are compared with it.
             "mapie>=1.6",
             "mypy>=1.15",
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
             "pytest>=8",
-            "pytest-xdist>=3",
+            # Before 3.1, `-n 0` beside `--dist` is refused.
+            "pytest-xdist>=3.1",
             "ruff>=0.6",
             # What its callbacks write; TensorFlow brings it up to 2.20.
             "tensorboard>=2.18",
         ],
+        # Mutation testing and coverage, which tests/README.md gives the commands of.
+        "quality": ["cosmic-ray>=8.7", "coverage>=7.10"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",

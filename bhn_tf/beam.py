@@ -69,10 +69,15 @@ class SavedModelHandler(ModelHandler):
 
     def __init__(self, saved_model, batch_size: int = 256, level: float | None = None):
         check_count("batch_size", batch_size, minimum=1)
-        super().__init__(max_batch_size=batch_size)
+        super().__init__()
+        self._batch_size = batch_size
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
+
+    # Beam 2.70 knows no argument `max_batch_size` of the constructor yet.
+    def batch_elements_kwargs(self) -> dict:
+        return {"max_batch_size": self._batch_size}
 
     def load_model(self) -> ServedModel:
         """Loads the SavedModel, once a worker."""

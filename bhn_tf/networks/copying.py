@@ -125,6 +125,9 @@ def config_of(layer) -> dict:
     if type(layer) in (keras.layers.LSTM, keras.layers.GRU):
         config["use_cudnn"] = layer.use_cudnn
         config["implementation"] = layer.cell.implementation
+    if type(layer) is keras.layers.InputLayer:
+        # Keras 3.11 leaves it out.
+        config["optional"] = layer.optional
     return config
 
 

@@ -107,7 +107,7 @@ def test_twins_keep_what_the_layer_has():
                 use_bias=False,
                 kernel_regularizer=keras.regularizers.L2(0.1),
                 kernel_constraint=keras.constraints.MaxNorm(3.0),
-                activity_regularizer=keras.regularizers.L1(0.2),
+                activity_regularizer=keras.regularizers.L2(0.2),
                 dtype="mixed_bfloat16",
                 name="conv",
             ),

@@ -34,6 +34,13 @@ def reach(masks):
     return result > 0
 
 
+@pytest.mark.parametrize("make", [lambda: CouplingConditioner(3), MADE])
+def test_unless_told_the_network_is_that_of_the_paper_and_bounded(make):
+    conditioner = make()
+    assert tuple(conditioner.hidden_units) == (200,)
+    assert (conditioner.max_log_scale, conditioner.max_shift) == (0.5, 2.0)
+
+
 @pytest.mark.parametrize("hidden_units", HIDDEN)
 @pytest.mark.parametrize("size", [2, 3, 7, 40])
 def test_masked_outputs_see_only_inputs_before_them(size, hidden_units):

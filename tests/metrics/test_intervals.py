@@ -91,6 +91,14 @@ def test_keras_metrics_of_bounds_agree_also_batch_by_batch(metric, expected):
     assert float(metric.result()) == pytest.approx(expected)
 
 
+def test_targets_of_several_axes_may_have_a_last_one_of_one():
+    targets, bounds = np.full((2, 3, 1), 0.5), np.zeros((2, 3, 2))
+    bounds[:, 1:, 1] = 1.0
+    metric = metrics.IntervalCoverage()
+    metric.update_state(targets, bounds)
+    assert float(metric.result()) == pytest.approx(2 / 3)
+
+
 def test_pinball_is_a_keras_metric_that_is_saved():
     metric = metrics.Pinball(0.75)
     config = keras.saving.serialize_keras_object(metric)
