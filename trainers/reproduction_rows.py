@@ -176,6 +176,27 @@ _MNIST_5000 = Table(
     ),
 )
 
+# With the bound itself as the objective and nothing beside it.
+_FLOW = Table(
+    name="flow",
+    title="What a flow adds",
+    trainer="classification",
+    num_seeds=8,
+    common={
+        **_MNIST,
+        "train_size": 5000,
+        "kl_weight": 1.0,
+        "input_dropout": 0.0,
+        "prior_center": "zero",
+    },
+    rival="L = 0",
+    rows=(
+        Row("l0", "L = 0", "bhn", _hypernet(0), "", 1),
+        Row("l2", "RealNVP, L = 2", "bhn", _hypernet(2), "", 1.3),
+    ),
+    measures=(*MEASURES, *BOUND, SECONDS),
+)
+
 # Of the paper's posterior, where its depth alone differs.
 _DEPTH = Table(
     name="depth",
@@ -339,6 +360,7 @@ TABLES = (
     _MNIST_5000,
     _MAIN_JOB,
     *_FINETUNING,
+    _FLOW,
     _ABLATIONS,
     _DEPTH,
     _MNIST_50000,
