@@ -13,10 +13,11 @@ import keras
 import numpy as np
 import scipy.stats
 
-from bhn_tf import baselines, conformal, data, likelihoods, metrics
+from bhn_tf import baselines, conformal, likelihoods, metrics
+from bhn_tf.conformal import ranks
 from bhn_tf.tables import text_table
 from trainers.comparison import ComparisonConfig, quality_of, train_methods
-from trainers.config import UsageProblem
+from trainers.image_sets import load_named
 from trainers.kept_rows import KeptRows
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
@@ -60,12 +61,7 @@ def load(config) -> dict[str, Parts]:
 
 
 def _parts(config, name: str) -> Parts:
-    try:
-        splits = data.load(name, data_dir=config.data_dir or None)
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        raise UsageProblem(
-            f"--image_sets={name} --data_dir={config.data_dir}: {error}"
-        ) from error
+    splits = load_named(name, config, "image_sets")
     x, y = splits.get("train") or next(iter(splits.values()))
     order = np.random.default_rng(config.seed).permutation(len(x))
     if config.is_smoke:
@@ -181,7 +177,7 @@ def measured(probabilities, labels, scores=tuple(SCORES)) -> list[dict]:
 
 def _measured_sets(sets, labels, level: float, is_exact: bool) -> dict:
     num_calibration, num_test = map(len, labels)
-    rank = int(np.ceil((num_calibration + 1) * level - 1e-9))
+    rank = ranks.rank(num_calibration, ranks.parts_of(level))
     low, high = coverage_interval(rank, num_calibration, num_test)
     coverage = metrics.coverage(labels[1], sets)
     by_class = [

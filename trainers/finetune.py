@@ -256,10 +256,9 @@ def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
         return methods.compiled(copied, rate, num_steps)
 
     def make_bayesian():
-        # Of two epochs none is to be lost to the noise of a single draw a batch.
-        options = {"per_example_noise": True}
         model = bayesian(network, config, len(x))
-        return methods.compiled(model, rate, num_steps, **options)
+        # Of two epochs none is to be lost to the noise of a single draw a batch.
+        return methods.compiled(model, rate, num_steps, per_example_noise=True)
 
     measured = {"original": _measure(config, original, data, seconds)}
     for name, make in (("continued", make_continued), ("bayesian", make_bayesian)):

@@ -34,7 +34,7 @@ def load_splits(config: CommonConfig) -> dict:
         UsageProblem: If the set cannot be read, has no training and test rows, or
             has one class alone.
     """
-    splits = _load(config.dataset, config, "dataset")
+    splits = load_named(config.dataset, config, "dataset")
     if set(splits) == {"all"}:
         x, y = splits["all"]
         is_test = np.arange(len(x)) % 5 == 4
@@ -52,7 +52,7 @@ def load_splits(config: CommonConfig) -> dict:
         )
     if config.is_smoke:
         for name, (x, y) in splits.items():
-            rows = _evenly(len(x), _SMOKE_ROWS[name])
+            rows = evenly(len(x), _SMOKE_ROWS[name])
             splits[name] = (x[rows], y[rows])
     return splits
 
@@ -93,22 +93,27 @@ def load_anomalies(
 def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
     try:
         # Sets that can be sliced are in random order, and may be large.
-        x = _load(name, config, "anomalies", f"test[:{num_rows}]")[0]
+        x = load_named(name, config, "anomalies", f"test[:{num_rows}]")[0]
     except UsageProblem:
-        splits = _load(name, config, "anomalies")
+        splits = load_named(name, config, "anomalies")
         x = splits.get("test", next(iter(splits.values())))[0]
         # Folders are in the order of their classes.
-        x = x[_evenly(len(x), num_rows)]
+        x = x[evenly(len(x), num_rows)]
     return 1 - x if name in _INVERTED else x
 
 
-def _evenly(num_rows: int, wanted: int) -> np.ndarray:
-    """Rows at equal distances, in order."""
+def evenly(num_rows: int, wanted: int) -> np.ndarray:
+    """Numbers of rows at equal distances, in order, at most so many as are wanted."""
     wanted = min(num_rows, wanted)
     return np.arange(wanted) * num_rows // wanted
 
 
-def _load(name: str, config: CommonConfig, flag_name: str, split=None):
+def load_named(name: str, config: CommonConfig, flag_name: str, split=None):
+    """Reads the set that a flag names; see `bhn_tf.data.load`.
+
+    Raises:
+        UsageProblem: If it cannot be read; names the flag.
+    """
     try:
         return data.load(name, split, data_dir=config.data_dir or None)
     except (ValueError, FileNotFoundError, ImportError) as error:

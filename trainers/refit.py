@@ -14,11 +14,30 @@ from bhn_tf.data_feeds.epochs import batches_of_epochs
 _PARTS = 20
 
 
+def start_anew(model: keras.Model, fresh: keras.Model) -> None:
+    """Gives a compiled model the weights and the optimizer's state of a fresh one.
+
+    Most of the time of a small fit would otherwise go into compiling.
+    """
+    for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
+        for variable, value in zip(part.variables, start.variables, strict=True):
+            variable.assign(value)
+
+
+def falling_rate(first_rate: float, parts: int) -> keras.callbacks.Callback:
+    """Lets the learning rate fall to zero by a cosine over the parts of a fit."""
+
+    def rate(part):
+        return first_rate * (1.0 + math.cos(math.pi * part / parts)) / 2.0
+
+    return keras.callbacks.LearningRateScheduler(rate)
+
+
 class Refitter:
     """Fits a network anew to other rows, and compiles it once.
 
-    The model that was compiled first starts with the weights of a fresh one: most of
-    the time of a small fit would otherwise go into compiling.
+    The model that was compiled first starts with the weights of a fresh one; see
+    `start_anew`.
 
     Args:
         make_model: Returns a built `BayesianHypernet`, not compiled.
@@ -51,15 +70,8 @@ class Refitter:
         keras.utils.set_random_seed(seed)
         fresh = self._compiled()
         model = self._model = self._model or fresh
-        for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
-            for variable, value in zip(part.variables, start.variables, strict=True):
-                variable.assign(value)
+        start_anew(model, fresh)
         model.num_examples = len(x)
-
-        def rate(part):
-            share = part / self._parts
-            return self._learning_rate * (1.0 + math.cos(math.pi * share)) / 2.0
-
         model.fit(
             batches_of_epochs(
                 (tf.constant(x), tf.constant(y)), self._batch_size, seed, 0, 2**40
@@ -68,7 +80,7 @@ class Refitter:
             epochs=self._parts,
             verbose=0,
             callbacks=[
-                keras.callbacks.LearningRateScheduler(rate),
+                falling_rate(self._learning_rate, self._parts),
                 callbacks.KLAnnealing(0.0, epochs=max(self._parts // 4, 1)),
             ],
         )

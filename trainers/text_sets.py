@@ -13,6 +13,7 @@ import string
 import numpy as np
 
 from trainers.config import UsageProblem
+from trainers.image_sets import evenly
 
 #: What `--dataset` calls the text.
 MANUAL = "python_manual"
@@ -51,9 +52,12 @@ def load_text_splits(is_smoke: bool) -> dict:
     for name, of_split in texts.items():
         text = encoded("\n\n".join(of_split))
         rows = np.arange(len(text) - LENGTH)
-        rows = rows[::_STRIDE] if name == "train" else _evenly(rows, _NUM_TEST)
+        if name == "train":
+            rows = rows[::_STRIDE]
+        else:
+            rows = rows[evenly(len(rows), _NUM_TEST)]
         if is_smoke:
-            rows = _evenly(rows, _SMOKE_ROWS[name])
+            rows = rows[evenly(len(rows), _SMOKE_ROWS[name])]
         splits[name] = _rows_at(text, rows)
     return splits
 
@@ -90,9 +94,9 @@ def _anomalies(name: str, num_rows: int) -> np.ndarray:
         return rows.astype("int32")
     if name == "backwards":
         x, _ = load_text_splits(is_smoke=False)["test"]
-        return x[_evenly(np.arange(len(x)), num_rows), ::-1]
+        return x[evenly(len(x), num_rows), ::-1]
     text = encoded("".join(_source(module) for module in _MODULES))
-    starts = _evenly(np.arange(len(text) - LENGTH), num_rows)
+    starts = evenly(len(text) - LENGTH, num_rows)
     return _rows_at(text, starts)[0]
 
 
@@ -107,8 +111,3 @@ def _source(module: str) -> str:
 def _rows_at(text, starts):
     x = text[starts[:, np.newaxis] + np.arange(LENGTH)]
     return x, text[starts + LENGTH]
-
-
-def _evenly(rows: np.ndarray, wanted: int) -> np.ndarray:
-    wanted = min(len(rows), wanted)
-    return rows[np.arange(wanted) * len(rows) // wanted]

@@ -37,6 +37,7 @@ from trainers.config import (
     sizes,
     some_of,
 )
+from trainers.kept_rows import KeptRows
 from trainers.run_folder import RunFolder
 from trainers.state_files import read_json
 from trainers.uci_measures import measured, measured_calibration, nll, summary
@@ -194,12 +195,8 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
 
 
 def _kept_rows(folder: RunFolder, name: str, method: str) -> list[dict]:
-    columns = folder.checkpoints.load_arrays(f"{name}-{method}")
-    if columns is None:
-        return []
-    names = {"set": name, "method": method}
-    rows = zip(*(columns[key].tolist() for key in columns), strict=True)
-    return [{**names, **dict(zip(columns, row, strict=True))} for row in rows]
+    rows = KeptRows(folder, f"{name}-{method}").read()
+    return [{"set": name, "method": method, **row} for row in rows]
 
 
 def _measure_split(method, fitter: Fitter, train: Rows, test: Rows, seed: int) -> dict:

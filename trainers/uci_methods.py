@@ -1,7 +1,6 @@
 """What `trainers.uci` compares: networks, their candidates, and how each is fitted."""
 
 import itertools
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import tensorflow as tf
 import bhn_tf
 from bhn_tf import baselines, callbacks, hypernets, likelihoods
 from trainers.networks import Layers, perceptron
+from trainers.refit import falling_rate, start_anew
 from trainers.uci_sets import Rows
 
 #: What tables call each method.
@@ -93,7 +93,7 @@ class Fitter:
     """Fits one method to one set after the other, and compiles it once.
 
     A model that was compiled for a candidate starts anew with the weights of a fresh
-    one; most of the time of a small set would otherwise go into compiling.
+    one; see `trainers.refit.start_anew`.
 
     Args:
         config: The flags.
@@ -119,15 +119,8 @@ class Fitter:
         constants = candidate.heteroscedastic, candidate.strength, len(rows.x)
         key = constants[:1] if self._is_bayesian else constants
         model, answer = self._models.setdefault(key, (fresh, _answer(fresh)))
-        for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
-            for variable, value in zip(part.variables, start.variables, strict=True):
-                variable.assign(value)
-        first_rate = self._config.learning_rate
-
-        def rate(part):
-            return first_rate * (1.0 + math.cos(math.pi * part / parts)) / 2.0
-
-        changes = [keras.callbacks.LearningRateScheduler(rate)]
+        start_anew(model, fresh)
+        changes = [falling_rate(self._config.learning_rate, parts)]
         if self._is_bayesian:
             model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
             changes.append(callbacks.KLAnnealing(0.0, epochs=max(parts // 4, 1)))

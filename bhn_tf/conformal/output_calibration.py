@@ -8,8 +8,8 @@ from bhn_tf.conformal.answers import OutputAnswers
 from bhn_tf.conformal.interval_scores import IntervalConformity
 from bhn_tf.metrics import RejectThreshold
 
-# Those of which a model card tells the coverage.
-_USUAL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+#: Of which a model card tells the coverage, and among which the page lets choose.
+USUAL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -104,7 +104,7 @@ class OutputCalibration(keras.layers.Layer):
         return min(int(ranks.rank(n, parts)) / (n + 1) for n in self.counts)
 
     def _usual(self):
-        return [level for level in _USUAL_LEVELS if level <= self.highest_level]
+        return [level for level in USUAL_LEVELS if level <= self.highest_level]
 
     def doubts(self, score: str) -> np.ndarray:
         """An uncertainty score of the calibration rows; see `Calibrated.doubts`."""

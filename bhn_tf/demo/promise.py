@@ -6,12 +6,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.conformal.output_calibration import USUAL_LEVELS
 from bhn_tf.scoring.guarantees import highest_level
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
-
-#: Levels to choose from, where there are enough calibration rows for them.
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 class Promise:
@@ -27,8 +25,8 @@ class Promise:
 
     def __init__(self, model: ServedModel):
         self._model = model
-        highest = highest_level(model.card)
-        self._levels = [level for level in LEVELS if level <= highest]
+        self._highest = highest_level(model.card)
+        self._levels = [level for level in USUAL_LEVELS if level <= self._highest]
         self.kind = None
         if self._levels:
             self.kind = next(filter(self._is_made, ("set", "interval")), None)
@@ -71,11 +69,11 @@ class Promise:
         if self.kind is None:
             return {}
         level = self._usual_level if level is None else level
-        highest = highest_level(self._model.card)
-        if type(level) not in (int, float) or not 0 < level < 1 or level > highest:
+        is_number = type(level) in (int, float)
+        if not is_number or not 0 < level < 1 or level > self._highest:
             raise ScoringProblem(
                 "`level` has to be a probability, such as 0.9, of at most "
-                f"{min(highest, 0.999999):.6g}."
+                f"{min(self._highest, 0.999999):.6g}."
             )
         request = {**inputs, "level": level}
         try:

@@ -35,7 +35,8 @@ class Guarantee:
     """
 
     def __init__(self, model: ServedModel, level: float):
-        self._model, self._level = model, level
+        # The card is a file: it is not read again for every batch.
+        self._model, self._card, self._level = model, model.card, level
         self._signatures = [name for name in SIGNATURES if name in model.signatures]
         if not self._signatures:
             raise ScoringProblem(
@@ -55,7 +56,7 @@ class Guarantee:
             raise ScoringProblem(
                 f"A level is a probability such as 0.9, and this is {level}."
             )
-        highest = highest_level(model.card)
+        highest = highest_level(self._card)
         if level > highest:
             raise ScoringProblem(
                 f"{model.path} has too few calibration rows for a level of {level}: "
@@ -94,7 +95,7 @@ class Guarantee:
     def _of_output(self, prefix, names, answers):
         level = level_name(self._level)
         if len(names) == 1:
-            classes = class_names(self._model.card, prefix, answers[names[0]].shape[1])
+            classes = class_names(self._card, prefix, answers[names[0]].shape[1])
             sets = [SEPARATOR.join(classes[row]) for row in answers[names[0]]]
             return {f"{names[0]}_{level}": np.array(sets, dtype=object)}
         bounds = [answers[name] for name in names]
