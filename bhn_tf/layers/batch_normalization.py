@@ -2,6 +2,7 @@
 
 import keras
 
+from bhn_tf.layers.generated import current_value
 from bhn_tf.layers.random_affine import RandomAffine
 
 
@@ -28,5 +29,31 @@ class BatchNormalization(RandomAffine, keras.layers.BatchNormalization):
         super().build(input_shape)
 
     def call(self, inputs, training=None, mask=None):
-        outputs = super().call(inputs, training=training, mask=mask)
-        return self._scaled_and_shifted(outputs)
+        affine = _CurrentAffine(self)
+        if affine.is_of_rows:
+            outputs = super().call(inputs, training=training, mask=mask)
+            return self._scaled_and_shifted(outputs)
+        # Keras multiplies γ into 1/σ, a number a channel; behind it, γ would cost a
+        # pass over all outputs, and two over their gradients.
+        return keras.layers.BatchNormalization.call(
+            affine, inputs, training=training, mask=mask
+        )
+
+
+class _CurrentAffine:
+    """A layer as Keras's `call` sees it: with the current γ and β, beside the others.
+
+    Replicas trace in turns, in threads of their own, so that no value can be put into
+    the layer for the time of a call.
+    """
+
+    def __init__(self, layer: BatchNormalization):
+        self._layer = layer
+        variables = layer.gamma, layer.beta
+        values = [None if v is None else current_value(v) for v in variables]
+        self.gamma, self.beta = values
+        self.scale, self.center = (value is not None for value in values)
+        self.is_of_rows = any(v is not None and len(v.shape) > 1 for v in values)
+
+    def __getattr__(self, name):
+        return getattr(self._layer, name)
