@@ -195,7 +195,7 @@ class BayesianHypernet(PredictiveModel):
 
         Example:
         ```python
-        bound = model.elbo(x, y, num_samples=1000)
+        bound = model.elbo(x, y, num_samples=200)
         print(f"{bound.mean:.1f} ± {bound.standard_error:.1f} nats")
         ```
         """
