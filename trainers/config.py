@@ -118,7 +118,9 @@ class CommonConfig(CheckedConfig):
     batch_size: int = flag(128, "Rows of a training batch.", **at_least(1))
     learning_rate: float = flag(1e-3, "Adam's first learning rate.", **positive())
     hypernet: str = flag(
-        "realnvp", "Family of q(g).", **one_of("realnvp", "iaf", "mean_field")
+        "realnvp",
+        "Family of q(g); 'chunked' is RealNVP over chunks, for thousands of values.",
+        **one_of("realnvp", "iaf", "chunked", "mean_field"),
     )
     num_flow_layers: int = flag(8, "L, layers of the flow.", **at_least(1))
     flow_units: tuple = flag((200,), "Hidden units of each conditioner.", **sizes())

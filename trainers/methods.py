@@ -27,8 +27,14 @@ def hypernet(config: CommonConfig, **options) -> hypernets.Hypernet:
     """
     if config.hypernet == "mean_field":
         return hypernets.MeanField(**options)
-    family = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}[config.hypernet]
-    return family(config.num_flow_layers, config.flow_units, **options)
+    family = {
+        "realnvp": hypernets.RealNVP,
+        "iaf": hypernets.IAF,
+        "chunked": hypernets.Chunked,
+    }[config.hypernet]
+    return family(
+        num_layers=config.num_flow_layers, hidden_units=config.flow_units, **options
+    )
 
 
 def compiled(
