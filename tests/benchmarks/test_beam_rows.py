@@ -1,4 +1,4 @@
-"""A Beam pipeline over files, killed and started again, as the benchmark measures it."""
+"""A Beam pipeline over files is killed and started again, as the benchmark does it."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def write_ids(path, ids):
 
 @pytest.mark.parametrize(
     ("ids", "said"),
-    [([0, 1, 3], "1 rows are missing"), ([0, 1, 2, 3, 1], "1 are ther")],
+    [([0, 1, 3], "1 rows"), ([0, 1, 2, 3, 1], "1 are")],
 )
 def test_rows_that_are_not_there_once_are_found(ids, said, tmp_path):
     write_ids(tmp_path / "scores-00000.parquet", ids[:2])
