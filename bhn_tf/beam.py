@@ -75,6 +75,7 @@ class SavedModelHandler(ModelHandler):
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
+        self._records = _RecordReader()
 
     # Beam 2.70 knows no argument `max_batch_size` of the constructor yet.
     def batch_elements_kwargs(self) -> dict:
@@ -99,13 +100,52 @@ class SavedModelHandler(ModelHandler):
             For each row its mean and scores, numbers by column.
         """
         columns_of = model_columns(model, self._level)
-        columns = columns_of(_stacked(batch, model.input_specs))
+        columns = columns_of(self._stacked(batch, model.input_specs))
         names = list(columns)
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [
             PredictionResult(example, dict(zip(names, row, strict=True)), self._path)
             for example, row in zip(batch, rows, strict=True)
         ]
+
+    def _stacked(self, batch, specs) -> dict[str, np.ndarray]:
+        """Rows as the arrays that the model takes."""
+        where = f"a batch of {len(batch)} rows"
+        read = self._records if isinstance(batch[0], bytes) else _of_arrays
+        arrays = read(batch, specs, where)
+        return {key: as_rows(arrays[key], spec, where) for key, spec in specs.items()}
+
+
+class _RecordReader:
+    """Parses batches of records, all alike ones with a function traced once.
+
+    Tracing takes several times as long as parsing.
+    """
+
+    def __init__(self):
+        self._parse = None
+
+    def __call__(self, records, specs, where) -> dict[str, np.ndarray]:
+        records = list(records)
+        if self._parse is not None:
+            try:
+                parsed = self._parse(tf.constant(records))
+                return {key: value.numpy() for key, value in parsed.items()}
+            except tf.errors.OpError:
+                pass  # They are not like those before, or broken: which, is said below.
+        layout = layout_of(records[0], specs, where)
+        parsed = next(elements(_parsed(records, layout), where))
+        self._parse = tf.function(
+            lambda batch: _parsed(batch, layout).get_single_element(),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
+        return parsed
+
+
+def _parsed(records, layout) -> tf.data.Dataset:
+    """One element: all records."""
+    rows = tf.data.Dataset.from_tensor_slices(records).map(layout)
+    return rows.batch(tf.size(records, tf.int64))
 
 
 class ScoreRows(beam.PTransform):
@@ -198,20 +238,6 @@ def parquet_schema(saved_model, id_type=None, level: float | None = None):
 
 def _named(key, prediction) -> dict:
     return {"id": key, **prediction.inference}
-
-
-def _stacked(batch, specs) -> dict[str, np.ndarray]:
-    """Rows as the arrays that the model takes."""
-    where = f"a batch of {len(batch)} rows"
-    read = _of_records if isinstance(batch[0], bytes) else _of_arrays
-    arrays = read(batch, specs, where)
-    return {key: as_rows(arrays[key], spec, where) for key, spec in specs.items()}
-
-
-def _of_records(records, specs, where):
-    layout = layout_of(records[0], specs, where)
-    rows = tf.data.Dataset.from_tensor_slices(list(records)).map(layout)
-    return next(elements(rows.batch(len(records)), where))
 
 
 def _of_arrays(rows, specs, where):

@@ -123,6 +123,20 @@ def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
     assert sorted(row["id"] for row in read_scores(record_file)) == ids
 
 
+def test_batches_of_other_records_than_before(vectors, x):
+    """They are parsed with what was traced for the first batch, where that fits."""
+    handler = SavedModelHandler(vectors)
+    model = handler.load_model()
+    mean = scoring.as_columns(model({"inputs": x}))["mean_0"]
+    forms = (as_tensors, as_tensors, as_examples, as_examples, as_tensors)
+    for size, form in zip((23, 5, 23, 7, 1), forms, strict=True):
+        answers = handler.run_inference([form(row) for row in x[:size]], model)
+        found = [answer.inference["mean_0"] for answer in answers]
+        np.testing.assert_allclose(found, mean[:size], atol=1e-5)
+        with pytest.raises(scoring.ScoringProblem, match="like the first one"):
+            handler.run_inference([form(x[0]), b"broken"], model)
+
+
 def test_what_does_not_fit_is_said(vectors):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ScoreRows("nowhere")
