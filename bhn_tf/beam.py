@@ -6,15 +6,16 @@ Example:
 ```python
 import apache_beam as beam
 
-from bhn_tf.beam import ScoreRows, parquet_schema
+from bhn_tf.beam import ScoreRows, WriteScores
 
+saved_model = "gs://mine/saved_models/digits"
 with beam.Pipeline(options=options) as pipeline:
     (
         pipeline
         | beam.io.ReadFromTFRecord("gs://mine/digits-*.tfrecord")
         | beam.Map(lambda record: (digest(record), record))
-        | ScoreRows("gs://mine/saved_models/digits")
-        | beam.io.WriteToParquet("gs://mine/scores", parquet_schema(saved_model))
+        | ScoreRows(saved_model)
+        | WriteScores("gs://mine/scores", saved_model)
     )
 ```
 """
@@ -29,7 +30,7 @@ from bhn_tf.environment import require
 from bhn_tf.scoring.batches import as_rows, only_input
 from bhn_tf.scoring.guarantees import empty_columns, model_columns
 from bhn_tf.scoring.keras_file import ENDING, open_model
-from bhn_tf.scoring.record_files import ID, elements, layout_of
+from bhn_tf.scoring.record_files import elements, layout_of
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 from bhn_tf.serving.versions import latest_version
@@ -74,6 +75,7 @@ class SavedModelHandler(ModelHandler):
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
+        self._records = _RecordReader()
 
     # Beam 2.70 knows no argument `max_batch_size` of the constructor yet.
     def batch_elements_kwargs(self) -> dict:
@@ -98,13 +100,52 @@ class SavedModelHandler(ModelHandler):
             For each row its mean and scores, numbers by column.
         """
         columns_of = model_columns(model, self._level)
-        columns = columns_of(_stacked(batch, model.input_specs))
+        columns = columns_of(self._stacked(batch, model.input_specs))
         names = list(columns)
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [
             PredictionResult(example, dict(zip(names, row, strict=True)), self._path)
             for example, row in zip(batch, rows, strict=True)
         ]
+
+    def _stacked(self, batch, specs) -> dict[str, np.ndarray]:
+        """Rows as the arrays that the model takes."""
+        where = f"a batch of {len(batch)} rows"
+        read = self._records if isinstance(batch[0], bytes) else _of_arrays
+        arrays = read(batch, specs, where)
+        return {key: as_rows(arrays[key], spec, where) for key, spec in specs.items()}
+
+
+class _RecordReader:
+    """Parses batches of records, all alike ones with a function traced once.
+
+    Tracing takes several times as long as parsing.
+    """
+
+    def __init__(self):
+        self._parse = None
+
+    def __call__(self, records, specs, where) -> dict[str, np.ndarray]:
+        records = list(records)
+        if self._parse is not None:
+            try:
+                parsed = self._parse(tf.constant(records))
+                return {key: value.numpy() for key, value in parsed.items()}
+            except tf.errors.OpError:
+                pass  # They are not like those before, or broken: which, is said below.
+        layout = layout_of(records[0], specs, where)
+        parsed = next(elements(_parsed(records, layout), where))
+        self._parse = tf.function(
+            lambda batch: _parsed(batch, layout).get_single_element(),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
+        return parsed
+
+
+def _parsed(records, layout) -> tf.data.Dataset:
+    """One element: all records."""
+    rows = tf.data.Dataset.from_tensor_slices(records).map(layout)
+    return rows.batch(tf.size(records, tf.int64))
 
 
 class ScoreRows(beam.PTransform):
@@ -135,6 +176,43 @@ class ScoreRows(beam.PTransform):
         return answers | "Columns" >> beam.MapTuple(_named)
 
 
+class WriteScores(beam.PTransform):
+    """Writes what `ScoreRows` gives to `<prefix>-00000.parquet` and so on.
+
+    The files appear when all rows are there, and take the place of whatever other
+    `<prefix>-*.parquet` there are. A pipeline that is killed and run again, with as
+    many workers or with others, so has each row once; `beam.io.WriteToParquet` as it
+    is keeps the files of a run whose number of files was another one. A killed run
+    leaves a folder `beam-temp-<name>-...` behind, which can be deleted.
+
+    Args:
+        prefix: How the names of the files begin, on any file system that Beam knows.
+        saved_model: That of `ScoreRows`.
+        id_type: PyArrow type of the ids; `None` for text.
+        level: That of `ScoreRows`.
+
+    Example:
+    ```python
+    scores = pairs | ScoreRows("saved_models/digits")
+    scores | WriteScores("scores", "saved_models/digits")
+    ```
+    """
+
+    def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
+        super().__init__()
+        # Without the number of files in their names, Beam deletes all of before.
+        self._write = beam.io.WriteToParquet(
+            str(prefix),
+            parquet_schema(saved_model, id_type, level),
+            file_name_suffix=".parquet",
+            shard_name_template="-SSSSS",
+        )
+
+    def expand(self, scores):
+        """Adds the steps to a pipeline."""
+        return scores | self._write
+
+
 def parquet_schema(saved_model, id_type=None, level: float | None = None):
     """Returns the PyArrow schema of what `ScoreRows` gives, for `WriteToParquet`.
 
@@ -162,29 +240,15 @@ def _named(key, prediction) -> dict:
     return {"id": key, **prediction.inference}
 
 
-def _stacked(batch, specs) -> dict[str, np.ndarray]:
-    """Rows as the arrays that the model takes."""
-    where = f"a batch of {len(batch)} rows"
-    rows = batch
-    if isinstance(batch[0], bytes):
-        rows = _parsed(batch, specs, where)
-    elif not isinstance(batch[0], Mapping):
+def _of_arrays(rows, specs, where):
+    if not isinstance(rows[0], Mapping):
         key, _ = only_input(specs, where, "an element that is an array")
-        rows = [{key: row} for row in batch]
+        rows = [{key: row} for row in rows]
     stacked = {}
-    for key, spec in specs.items():
+    for key in specs:
         values = [np.asarray(row[key]) for row in rows]
         shapes = {value.shape for value in values}
         if len(shapes) > 1:
             raise ScoringProblem(f"{where}: rows have the shapes {sorted(shapes)}.")
-        stacked[key] = as_rows(np.stack(values), spec, where)
+        stacked[key] = np.stack(values)
     return stacked
-
-
-def _parsed(records, specs, where):
-    layout = layout_of(records[0], specs, where)
-    rows = tf.data.Dataset.from_tensor_slices(list(records)).map(layout)
-    return [
-        {key: row[key] for key in row if key != ID or ID in specs}
-        for row in elements(rows, where)
-    ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from bhn_tf.diagnosis.findings import Estimate, Finding
 from bhn_tf.diagnosis.widths import width_of
+from bhn_tf.networks.paths import layer_paths
 from bhn_tf.random import stateless_seed
 
 # In nats a value: that of a posterior with 0.8 times the prior's standard deviation.
@@ -67,9 +68,10 @@ def layer_posteriors(model, draws, relative) -> list[LayerPosterior]:
     arrays = [
         model.posterior.by_layer(each) for each in (stddev, prior_stddev, kl, relative)
     ]
+    paths = layer_paths(model.primary)
     return [
         LayerPosterior(
-            layer.path,
+            paths[layer],
             len(each),
             _root_mean_square(each),
             _root_mean_square(of_prior),

@@ -15,6 +15,7 @@ from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import set_noise_to_targets
+from bhn_tf.networks.paths import layer_paths
 
 #: Marks files in which g has the order of the network's own layers.
 _ORDER_OF_LAYERS = "network"
@@ -406,9 +407,10 @@ class BayesianHypernet(PredictiveModel):
             f"({type(self.hypernet).__name__}) holds {share:,} of "
             f"{self.count_params():,} weights."
         )
+        paths = layer_paths(self.primary)
         of_layers = self.posterior.by_layer(self._learned_stddevs())
         for layer, learned in zip(self.posterior.layers, of_layers, strict=True):
-            line = f"   {layer.path}: random={layer.random!r}, {layer.num_random}"
+            line = f"   {paths[layer]}: random={layer.random!r}, {layer.num_random}"
             if learned.size:
                 line += f", prior_stddev={learned[0]:.3g} (learned)"
             write(line)

@@ -148,6 +148,14 @@ def test_collapsed(regression):
     assert "KLAnnealing" in str(found)
 
 
+def test_a_loaded_model_is_found_to_be_the_same(classifier, tmp_path):
+    model, _ = classifier
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    reports = [diagnose(each, CLASSES_TEST)[0].to_dict() for each in (model, loaded)]
+    assert reports[0] == reports[1]
+
+
 def test_too_sure(classifier):
     model, _ = classifier
     with spoiled(model) as affine:

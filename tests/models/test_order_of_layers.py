@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.networks.paths import layer_paths
 from tests import networks
 
 #: Units of every layer, so that a slice of g can be told by its size.
@@ -108,6 +109,21 @@ def test_everything_of_g_is_in_the_order_of_layers(name):
     model.summary(print_fn=lines.append)
     summarised = [line.split(":")[0].split("/")[-1] for line in lines[-len(UNITS) :]]
     assert [line.strip() for line in summarised] == list(UNITS)
+
+
+@pytest.mark.parametrize("name", ["sequential", "functional"])
+def test_a_layer_is_called_the_same_after_loading(name, tmp_path):
+    """Keras's own `layer.path` is not: two equal runs called them differently."""
+    model = model_with(MAKE[name]())
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    found = []
+    for each in (model, loaded):
+        paths = layer_paths(each.primary)
+        found.append([paths[layer] for layer in each.posterior.layers])
+    assert found[0] == found[1]
+    assert [path.split("/")[-1] for path in found[0]] == list(UNITS)
+    assert found[0][1].count("/") == 1
 
 
 @pytest.mark.parametrize("name", MAKE)

@@ -1,6 +1,5 @@
 """The Beam transform gives the scores that the files get, on Beam's local runner."""
 
-import os
 import warnings
 
 import numpy as np
@@ -14,9 +13,10 @@ with warnings.catch_warnings():
     # Beam's own imports warn.
     warnings.simplefilter("ignore")
     beam = pytest.importorskip("apache_beam", reason="needs the extra `beam`")
+    from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.testing.util import assert_that
 
-    from bhn_tf.beam import SavedModelHandler, ScoreRows, parquet_schema
+    from bhn_tf.beam import SavedModelHandler, ScoreRows, WriteScores
 
 # What Beam and its runner warn of while they work is not ours.
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")
@@ -64,29 +64,77 @@ def test_every_row_has_the_scores_of_the_model_in_every_form(vectors, x):
             assert_that(scores, check, label=f"check {name}")
 
 
-def test_from_a_record_file_to_parquet(vectors, x, tmp_path):
+def write_scores(vectors, folder, num_workers=1, stop_at=None):
+    """Scores a record file; the results are as many files as there are workers."""
+    options = PipelineOptions(direct_num_workers=num_workers)
+    with beam.Pipeline(runner="FnApiRunner", options=options) as p:
+        (
+            p
+            | beam.io.ReadFromTFRecord(str(folder / "x.tfrecord"))
+            | beam.Reshuffle()
+            | beam.Map(lambda record: (record.hex(), record))
+            | ScoreRows(vectors)
+            | beam.Map(stopping_at, stop_at)
+            | WriteScores(folder / "scores", vectors)
+        )
+
+
+def stopping_at(row, stop_at):
+    if row["id"] == stop_at:
+        raise KeyboardInterrupt("no more")
+    return row
+
+
+def read_scores(folder):
     parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    tables = [parquet.read_table(path) for path in folder.glob("scores-*.parquet")]
+    return [row for table in tables for row in table.to_pylist()]
+
+
+@pytest.fixture
+def record_file(x, tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "x.tfrecord")) as writer:
         for row in x:
             writer.write(as_tensors(row))
-    with pipeline() as p:
-        (
-            p
-            | beam.io.ReadFromTFRecord(str(tmp_path / "x.tfrecord"))
-            | beam.Map(lambda record: (record.hex(), record))
-            | ScoreRows(vectors)
-            | beam.io.WriteToParquet(
-                str(tmp_path / "scores"),
-                parquet_schema(vectors),
-                file_name_suffix=".parquet",
-            )
-        )
-    files = [name for name in os.listdir(tmp_path) if name.startswith("scores")]
-    tables = [parquet.read_table(tmp_path / name) for name in files]
-    found = {row["id"]: row for table in tables for row in table.to_pylist()}
+    return tmp_path
+
+
+def test_from_a_record_file_to_parquet(vectors, x, record_file):
+    write_scores(vectors, record_file)
+    found = {row["id"]: row for row in read_scores(record_file)}
     mean = scoring.ServedModel(vectors)({"inputs": x})["mean"]
     for row, values in zip(x, mean, strict=True):
         assert found[as_tensors(row).hex()]["mean_0"] == pytest.approx(values[0])
+
+
+def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
+    ids = sorted(as_tensors(row).hex() for row in x)
+    with pytest.raises(BaseException, match="no more"):
+        write_scores(vectors, record_file, num_workers=2, stop_at=ids[3])
+    assert not read_scores(record_file)
+    for num_workers in (3, 2):
+        write_scores(vectors, record_file, num_workers)
+        files = sorted(record_file.glob("scores-*.parquet"))
+        assert len(files) == num_workers
+        assert sorted(row["id"] for row in read_scores(record_file)) == ids
+        # As if killed while files are moved to their places.
+        files[0].unlink()
+    write_scores(vectors, record_file, num_workers=1)
+    assert sorted(row["id"] for row in read_scores(record_file)) == ids
+
+
+def test_batches_of_other_records_than_before(vectors, x):
+    """They are parsed with what was traced for the first batch, where that fits."""
+    handler = SavedModelHandler(vectors)
+    model = handler.load_model()
+    mean = scoring.as_columns(model({"inputs": x}))["mean_0"]
+    forms = (as_tensors, as_tensors, as_examples, as_examples, as_tensors)
+    for size, form in zip((23, 5, 23, 7, 1), forms, strict=True):
+        answers = handler.run_inference([form(row) for row in x[:size]], model)
+        found = [answer.inference["mean_0"] for answer in answers]
+        np.testing.assert_allclose(found, mean[:size], atol=1e-5)
+        with pytest.raises(scoring.ScoringProblem, match="like the first one"):
+            handler.run_inference([form(x[0]), b"broken"], model)
 
 
 def test_what_does_not_fit_is_said(vectors):
