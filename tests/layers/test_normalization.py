@@ -58,7 +58,9 @@ def test_equals_keras(layer_class, options, shape, policy):
         rtol=precision,
         atol=precision,
     )
-    np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
+    # Keras 3.11 multiplies the squares of float64 by a float32.
+    if policy != "float64" or not keras.__version__.startswith("3.11."):
+        np.testing.assert_allclose(layer.losses, twin.losses, rtol=1e-6)
 
 
 @every_kind
