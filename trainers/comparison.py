@@ -217,11 +217,8 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
         return baselines.bayes_by_backprop(
             network(Layers()), _STDDEV_OF_KERNELS, **options
         )
-    family = config.hypernet if name == "bhn" else name.removeprefix("bhn_")
-    flow = methods.hypernet(
-        dataclasses.replace(config, hypernet=family),
-        initial_stddev=config.initial_stddev,
-    )
+    family = "" if name == "bhn" else name.removeprefix("bhn_")
+    flow = methods.hypernet(config, family, initial_stddev=config.initial_stddev)
     return bhn_tf.BayesianHypernet(network(Layers(config.random)), flow, **options)
 
 

@@ -121,12 +121,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
                 draws[:, shown], [f"weight {index}" for index in shown]
             )
             plots.save(picture, folder.file("scatter_matrix.png"))
-    names = {
-        "realnvp": "RealNVP",
-        "iaf": "IAF",
-        "chunked": "chunked RealNVP",
-        "mean_field": "mean field (L = 0)",
-    }
+    names = {**methods.HYPERNET_NAMES, "mean_field": "mean field (L = 0)"}
     picture = plots.p_value_histogram({names[n]: p for n, p in p_values.items()})
     plots.save(picture, folder.file("p_values.png"))
     return {"methods": measured}

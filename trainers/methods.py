@@ -5,34 +5,41 @@ import keras
 from bhn_tf import hypernets
 from trainers.config import CommonConfig
 
-#: What pictures and tables call each method.
+#: What pictures and tables call each --hypernet.
+HYPERNET_NAMES = {
+    "realnvp": "RealNVP",
+    "iaf": "IAF",
+    "chunked": "chunked RealNVP",
+    "mean_field": "mean field",
+}
+#: What they call each method.
 METHOD_NAMES = {
     "bhn": "Bayesian hypernet",
     "deterministic": "deterministic",
     "mc_dropout": "MC dropout",
     "ensemble": "deep ensemble",
     "bayes_by_backprop": "Bayes by Backprop",
-    "bhn_realnvp": "BHN, RealNVP",
-    "bhn_iaf": "BHN, IAF",
-    "bhn_mean_field": "BHN, mean field",
+    **{f"bhn_{family}": f"BHN, {name}" for family, name in HYPERNET_NAMES.items()},
 }
 
 
-def hypernet(config: CommonConfig, **options) -> hypernets.Hypernet:
+def hypernet(config: CommonConfig, family: str = "", **options) -> hypernets.Hypernet:
     """The hypernet that --hypernet, --num_flow_layers and --flow_units describe.
 
     Args:
         config: These flags.
+        family: A key of `HYPERNET_NAMES` in place of --hypernet.
         **options: How it starts: `initial_stddev` and `initial_mean`.
     """
-    if config.hypernet == "mean_field":
+    family = family or config.hypernet
+    if family == "mean_field":
         return hypernets.MeanField(**options)
-    family = {
+    flow = {
         "realnvp": hypernets.RealNVP,
         "iaf": hypernets.IAF,
         "chunked": hypernets.Chunked,
-    }[config.hypernet]
-    return family(
+    }[family]
+    return flow(
         num_layers=config.num_flow_layers, hidden_units=config.flow_units, **options
     )
 

@@ -32,7 +32,7 @@ from trainers.training import train
 
 NUM_ROWS = 15
 NOISE_STDDEV = 0.5
-_NAMES = {"realnvp": "RealNVP", "iaf": "IAF", "mean_field": "mean field"}
+_NAMES = {**methods.HYPERNET_NAMES, "hmc": "Hamiltonian Monte Carlo"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,11 +182,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
 
 
 def _compiled(config: Config, family: str, num_steps: int):
-    hypernet = methods.hypernet(
-        dataclasses.replace(config, hypernet=family),
-        initial_stddev=1.0,
-        initial_mean=0.0,
-    )
+    hypernet = methods.hypernet(config, family, initial_stddev=1.0, initial_mean=0.0)
     return methods.compiled(
         product_of_two_weights(hypernet),
         config,
@@ -257,17 +253,16 @@ def _measure_grid(exact: GridPosterior) -> dict:
 
 
 def _draw_picture(folder: RunFolder, exact: GridPosterior, draws: dict) -> None:
-    names = {**_NAMES, "hmc": "Hamiltonian Monte Carlo"}
-    shown = {names[method]: values[::-1][:2_000] for method, values in draws.items()}
+    shown = {_NAMES[method]: values[::-1][:2_000] for method, values in draws.items()}
     # Draws of chains lie one chain after the other.
-    shown[names["hmc"]] = draws["hmc"][:: max(len(draws["hmc"]) // 2_000, 1)]
+    shown[_NAMES["hmc"]] = draws["hmc"][:: max(len(draws["hmc"]) // 2_000, 1)]
     # Every fourth cell is enough for contours.
     picture = plots.two_weights(shown, exact.axis[::4], exact.mass[::4, ::4])
     plots.save(picture, folder.file("modes.png"))
 
 
 def _table(results: dict) -> str:
-    names = {**_NAMES, "hmc": "Hamiltonian Monte Carlo", "exact": "exact (grid)"}
+    names = {**_NAMES, "exact": "exact (grid)"}
     rows = [["", "mass a,b>0", "mass a,b<0", "between", "E|a|", "bound (nats)"]]
     for method, found in [*results["methods"].items(), ("exact", results["exact"])]:
         bound = found.get("elbo", found.get("log_evidence"))

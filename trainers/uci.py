@@ -164,8 +164,8 @@ def _num_splits(config: Config, name: str) -> int:
 
 def _compute_splits(config, folder, name, uci_set, method) -> None:
     """Computes the splits of a set and a method that the folder does not have."""
-    kept = _kept_rows(folder, name, method)
-    missing = set(range(len(uci_set.splits))) - {row["split"] for row in kept}
+    kept = KeptRows(folder, f"{name}-{method}")
+    missing = set(range(len(uci_set.splits))) - {row["split"] for row in kept.read()}
     if not missing:
         return
     x = uci_set.rows.x
@@ -177,12 +177,7 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
         train, test = map(uci_set.rows.take, uci_set.splits[split])
         found = _measure_split(method, fitter, train, test, config.seed + split)
         seconds = time.monotonic() - started
-        new = {"split": split, **found, "seconds": seconds}
-        kept = sorted([*kept, new], key=lambda row: row["split"])
-        columns = {key: np.array([row[key] for row in kept]) for key in new}
-        folder.checkpoints.save_arrays(f"{name}-{method}", columns)
-        entry = {"method": method, "epoch": 0, "set": name, **new}
-        folder.epochs.replace(f"{name}/{split}", [entry])
+        kept.add({"split": split, **found, "seconds": seconds})
         print(
             f"{name}, split {split}, {METHOD_NAMES[method]}: "
             f"NLL {found['nll']:.3f}, {seconds:.0f} s",
@@ -196,6 +191,7 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
 
 def _kept_rows(folder: RunFolder, name: str, method: str) -> list[dict]:
     rows = KeptRows(folder, f"{name}-{method}").read()
+    rows.sort(key=lambda row: row["split"])
     return [{"set": name, "method": method, **row} for row in rows]
 
 

@@ -10,23 +10,28 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import baselines, callbacks, hypernets, likelihoods
+from trainers import methods
 from trainers.networks import Layers, perceptron
 from trainers.refit import falling_rate, start_anew
 from trainers.uci_sets import Rows
 
+_RANDOM = {"scale": "scale", "bias": "scale_and_bias", "weights": "kernel_and_bias"}
+_RANDOM_NAMES = {
+    "scale": "scales",
+    "bias": "scales and biases",
+    "weights": "whole weights",
+}
 #: What tables call each method.
 METHOD_NAMES = {
-    "bhn_scale_realnvp": "BHN scales, RealNVP",
-    "bhn_scale_iaf": "BHN scales, IAF",
-    "bhn_bias_realnvp": "BHN scales and biases, RealNVP",
-    "bhn_bias_iaf": "BHN scales and biases, IAF",
-    "bhn_weights_realnvp": "BHN whole weights, RealNVP",
-    "bhn_weights_iaf": "BHN whole weights, IAF",
+    **{
+        f"bhn_{kind}_{family}": f"BHN {what}, {methods.HYPERNET_NAMES[family]}"
+        for kind, what in _RANDOM_NAMES.items()
+        for family in ("realnvp", "iaf")
+    },
     "bayes_by_backprop": "Bayes by Backprop",
     "mc_dropout": "MC dropout",
     "ensemble": "deep ensemble",
 }
-_RANDOM = {"scale": "scale", "bias": "scale_and_bias", "weights": "kernel_and_bias"}
 # In each the network has an output for the noise of every row, or there is one noise.
 _STRENGTHS = {"mc_dropout": (0.01, 0.1), "ensemble": (0.3, 1.0), "bhn": (0.3, 1.0)}
 _INITIAL_NOISE = 0.5
@@ -171,12 +176,7 @@ class Fitter:
         if self._method.startswith("bhn"):
             _, kind, family = self._method.split("_")
             random = _RANDOM[kind]
-            flows = {"realnvp": hypernets.RealNVP, "iaf": hypernets.IAF}
-            flow = flows[family](
-                self._config.num_flow_layers,
-                self._config.flow_units,
-                initial_stddev=0.05,
-            )
+            flow = methods.hypernet(self._config, family, initial_stddev=0.05)
         network = self._network(candidate, Layers([random]))
         return bhn_tf.BayesianHypernet(network, flow, noise, num_examples=num_rows)
 
