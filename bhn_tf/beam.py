@@ -75,18 +75,17 @@ class SavedModelHandler(ModelHandler):
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
-        self._records = _RecordReader()
 
     # Beam 2.70 knows no argument `max_batch_size` of the constructor yet.
     def batch_elements_kwargs(self) -> dict:
         return {"max_batch_size": self._batch_size}
 
-    def load_model(self) -> ServedModel:
+    def load_model(self) -> "LoadedModel":
         """Loads the SavedModel, once a worker."""
-        return open_model(self._path)
+        return LoadedModel(open_model(self._path), self._level)
 
     def run_inference(
-        self, batch: Sequence, model: ServedModel, inference_args: dict | None = None
+        self, batch: Sequence, model: "LoadedModel", inference_args: dict | None = None
     ) -> Iterable[PredictionResult]:
         """Answers a batch.
 
@@ -99,8 +98,7 @@ class SavedModelHandler(ModelHandler):
         Returns:
             For each row its mean and scores, numbers by column.
         """
-        columns_of = model_columns(model, self._level)
-        columns = columns_of(self._stacked(batch, model.input_specs))
+        columns = model.columns(batch)
         names = list(columns)
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [
@@ -108,12 +106,34 @@ class SavedModelHandler(ModelHandler):
             for example, row in zip(batch, rows, strict=True)
         ]
 
-    def _stacked(self, batch, specs) -> dict[str, np.ndarray]:
-        """Rows as the arrays that the model takes."""
+
+class LoadedModel:
+    """A served model, and what it has found out once for all batches of a worker.
+
+    Args:
+        model: The served model.
+        level: That of its intervals or sets; `None` for none.
+
+    Raises:
+        ScoringProblem: If the model promises nothing at this level.
+    """
+
+    def __init__(self, model: ServedModel, level: float | None):
+        self._specs = model.input_specs
+        self._columns_of = model_columns(model, level)
+        self._records = _RecordReader()
+
+    def columns(self, batch: Sequence) -> dict[str, np.ndarray]:
+        """Returns mean, scores and what is promised, [rows] by name."""
         where = f"a batch of {len(batch)} rows"
         read = self._records if isinstance(batch[0], bytes) else _of_arrays
-        arrays = read(batch, specs, where)
-        return {key: as_rows(arrays[key], spec, where) for key, spec in specs.items()}
+        arrays = read(batch, self._specs, where)
+        return self._columns_of(
+            {
+                key: as_rows(arrays[key], spec, where)
+                for key, spec in self._specs.items()
+            }
+        )
 
 
 class _RecordReader:

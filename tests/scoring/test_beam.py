@@ -127,7 +127,7 @@ def test_batches_of_other_records_than_before(vectors, x):
     """They are parsed with what was traced for the first batch, where that fits."""
     handler = SavedModelHandler(vectors)
     model = handler.load_model()
-    mean = scoring.as_columns(model({"inputs": x}))["mean_0"]
+    mean = model.columns(list(x))["mean_0"]
     forms = (as_tensors, as_tensors, as_examples, as_examples, as_tensors)
     for size, form in zip((23, 5, 23, 7, 1), forms, strict=True):
         answers = handler.run_inference([form(row) for row in x[:size]], model)
