@@ -9,8 +9,10 @@ from bhn_tf.conformal.calibration import calibrate
 from bhn_tf.conformal.drift import ConformalMartingale, DriftMonitor
 from bhn_tf.conformal.interval_scores import (
     Absolute,
+    LowerBound,
     Normalized,
     Quantile,
+    UpperBound,
 )
 from bhn_tf.conformal.risk import controlled_threshold
 from bhn_tf.conformal.set_scores import APS, LAC, RAPS
@@ -23,8 +25,10 @@ __all__ = [
     "Calibrated",
     "ConformalMartingale",
     "DriftMonitor",
+    "LowerBound",
     "Normalized",
     "Quantile",
+    "UpperBound",
     "calibrate",
     "controlled_threshold",
 ]

@@ -41,11 +41,12 @@ def calibrate(
         model: A trained `BayesianHypernet` or baseline.
         x, y: Arrays of calibration rows, which training has not seen; y in the
             outputs' structure or a dictionary by output name.
-        score: Of regressions "normalized" (the default), "absolute", "quantile", or a
-            function `(y, answers)`; of classes "lac" (the default), "aps", "raps", or
-            a function of probabilities; or an instance from `bhn_tf.conformal`, such
-            as `RAPS(lam=0.1, k=2)`. Of several outputs one for all, or a dictionary by
-            output name.
+        score: Of regressions "normalized" (the default), "absolute", "quantile",
+            "lower_bound" (the only one, and the default, of times that may be
+            censored), "upper_bound", or a function `(y, answers)`; of classes "lac"
+            (the default), "aps", "raps", or a function of probabilities; or an
+            instance from `bhn_tf.conformal`, such as `RAPS(lam=0.1, k=2)`. Of several
+            outputs one for all, or a dictionary by output name.
         num_samples: S, the number of draws, which are frozen; 0 for the centre.
         seed: A non-negative integer. The draws are those of
             `model.predict(x, num_samples=num_samples, seed=seed)`.

@@ -4,6 +4,8 @@ A score is a function of what the model predicts and of a target; the interval o
 threshold holds the targets whose score is at most the threshold.
 """
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -140,6 +142,58 @@ class Quantile(IntervalConformity):
         upper = crossing(lambda y: -predictive.log_tails(y)[1] - threshold, mean, std)
         # At the least score of all, log 2, both are the median, but for rounding.
         return tf.minimum(lower, upper), tf.maximum(lower, upper)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class LowerBound(IntervalConformity):
+    """−log P(Y ≤ y) of the predictive mixture: what y is at least; above it all.
+
+    Also of waiting times that may be censored, where the time that was waited is
+    scored, seen to the end or not. The bound is then one for that shorter time, and
+    the more so for the waiting time itself: the promise holds, and where many rows
+    are censored early the bound is lower than it could be (Candès, Lei and Ren,
+    "Conformalized survival analysis", 2023, section 2).
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y, score="lower_bound")
+    at_least, _ = calibrated.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def of_targets(self, predictive, y):
+        return -predictive.log_tails(y)[0]
+
+    def interval(self, predictive, threshold):
+        mean, std = predictive.mean, predictive.std
+        lower = crossing(lambda y: predictive.log_tails(y)[0] + threshold, mean, std)
+        return lower, _without_end(lower, math.inf)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class UpperBound(IntervalConformity):
+    """−log P(Y ≥ y) of the predictive mixture: what y is at most; below it all.
+
+    Example:
+    ```python
+    calibrated = bhn_tf.conformal.calibrate(model, x, y, score="upper_bound")
+    _, at_most = calibrated.predict_interval(x, level=0.9)
+    ```
+    """
+
+    def of_targets(self, predictive, y):
+        return -predictive.log_tails(y)[1]
+
+    def interval(self, predictive, threshold):
+        mean, std = predictive.mean, predictive.std
+        upper = crossing(lambda y: -predictive.log_tails(y)[1] - threshold, mean, std)
+        return _without_end(upper, -math.inf), upper
+
+
+def _without_end(bound, infinity: float) -> tf.Tensor:
+    """The other side of a bound; NaN where the bound is."""
+    other = tf.fill(tf.shape(bound), tf.constant(infinity, bound.dtype))
+    return tf.where(tf.math.is_nan(bound), bound, other)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -10,8 +10,10 @@ from bhn_tf.conformal.interval_scores import (
     Absolute,
     CustomIntervalConformity,
     IntervalConformity,
+    LowerBound,
     Normalized,
     Quantile,
+    UpperBound,
 )
 from bhn_tf.conformal.set_scores import (
     APS,
@@ -29,7 +31,13 @@ from bhn_tf.likelihoods import (
     Ordinal,
 )
 
-_INTERVALS = {"normalized": Normalized, "absolute": Absolute, "quantile": Quantile}
+_INTERVALS = {
+    "normalized": Normalized,
+    "absolute": Absolute,
+    "quantile": Quantile,
+    "lower_bound": LowerBound,
+    "upper_bound": UpperBound,
+}
 _SETS = {"lac": LAC, "aps": APS, "raps": RAPS}
 
 
@@ -85,7 +93,7 @@ def outputs_to_calibrate(model, y, score, by) -> list[OutputToCalibrate]:
     ):
         with naming(name):
             classifies = _predicts_classes(part, shape)
-            chosen = _resolved(scores[name], classifies)
+            chosen = _resolved(scores[name], part, classifies)
             label = _targets(part, shape, raw.dtype, label, classifies)
             outputs.append(OutputToCalibrate(name, part, chosen, label, bys[name]))
     return outputs
@@ -118,12 +126,6 @@ def naming(output: str):
 
 
 def _predicts_classes(likelihood, shape) -> bool:
-    if isinstance(likelihood, CensoredLogNormal | CensoredWeibull):
-        raise ValueError(
-            f"Times of {type(likelihood).__name__} may be censored, and a time that "
-            "was not seen has no score: nothing is promised of them. "
-            "`predict_interval` of the model itself gives its own intervals."
-        )
     if not isinstance(likelihood, Bernoulli | Categorical | Ordinal):
         return False
     if len(shape) != 2 or (not isinstance(likelihood, Categorical) and shape[-1] != 1):
@@ -135,7 +137,20 @@ def _predicts_classes(likelihood, shape) -> bool:
     return True
 
 
-def _resolved(score, classifies):
+def _is_censored(likelihood) -> bool:
+    return isinstance(likelihood, CensoredLogNormal | CensoredWeibull)
+
+
+def _resolved(score, likelihood, classifies):
+    if _is_censored(likelihood):
+        if score not in (None, "lower_bound") and not isinstance(score, LowerBound):
+            raise ValueError(
+                f"Times of {type(likelihood).__name__} may be censored. Of a time that "
+                "was not waited for to the end, only what it is at least is known: "
+                f"leave `score` out, or give 'lower_bound', in place of {score!r}. "
+                "`predict_interval` of the model itself gives its own intervals."
+            )
+        return LowerBound()
     known, kind = (
         (_SETS, SetConformity) if classifies else (_INTERVALS, IntervalConformity)
     )
@@ -162,6 +177,9 @@ def _targets(likelihood, shape, dtype, y, classifies) -> np.ndarray:
     """Targets in the shape of the outputs, or class numbers [n]."""
     coded = likelihood.coded_labels(y, (None, *shape[1:]))
     coded = keras.ops.convert_to_numpy(coded)
+    if _is_censored(likelihood):
+        # The time that was waited, whether or not the event was seen: `LowerBound`.
+        coded = coded[..., 0]
     if not classifies:
         return coded.astype(dtype.name)
     num_classes = getattr(likelihood, "num_classes", max(shape[-1], 2))

@@ -39,9 +39,9 @@ def create_app(
     with height · width · channels numbers from 0 to 255, rows first, and answers
     `mean` [C], `scores` by name, and `samples` [S, C], `null` where the model was
     exported without the signature `sample`. Of a calibrated model it also has `set`,
-    the numbers of the classes, or `interval`, a pair of bounds a target, at the `level`
-    that was asked for. What cannot be answered gets a status of 400 or more and
-    `{"error": "why"}`.
+    the numbers of the classes, or `interval`, a pair of bounds a target, `null` on a
+    side without one, at the `level` that was asked for. What cannot be answered gets a
+    status of 400 or more and `{"error": "why"}`.
 
     Args:
         saved_model: A SavedModel of images and classes, or of images and calibrated

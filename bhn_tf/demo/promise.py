@@ -58,6 +58,8 @@ class Promise:
     def answer(self, inputs: Mapping[str, ArrayLike], level) -> dict:
         """Returns `set`, the numbers of classes, or `interval`, pairs of bounds.
 
+        A bound is `None` where the score bounds the other side alone.
+
         Args:
             inputs: Arrays of one row by name of the model's input.
             level: A probability; `None` for the usual one.
@@ -84,10 +86,20 @@ class Promise:
             ) from error
         if self.kind == "set":
             return {"set": np.flatnonzero(answers["set"][0]).tolist()}
-        bounds = [np.ravel(answers[name][0]) for name in ("lower", "upper")]
-        if not np.isfinite(bounds).all():
+        lower, upper = (np.ravel(answers[name][0]) for name in ("lower", "upper"))
+        # NaN is neither; a score that bounds one side leaves the other infinite.
+        if not (np.all(lower < np.inf) and np.all(upper > -np.inf)):
             raise ScoringProblem(
                 "The model answers with numbers that are not finite: has its training "
                 "diverged?"
             )
-        return {"interval": np.stack(bounds, axis=1).tolist()}
+        return {
+            "interval": [
+                [*map(_or_none, pair)] for pair in zip(lower, upper, strict=True)
+            ]
+        }
+
+
+def _or_none(bound) -> float | None:
+    """A bound as JSON has it, which knows no infinity."""
+    return float(bound) if np.isfinite(bound) else None

@@ -122,6 +122,16 @@ def _log_normal(distribution, y):
     )
 
 
+def _weibull(distribution, y):
+    is_positive = y > 0
+    ratio = tf.where(is_positive, y, 1.0) / distribution.scale
+    hazard = ratio**distribution.concentration
+    return (
+        tf.where(is_positive, tfp.math.log1mexp(hazard), -float("inf")),
+        tf.where(is_positive, -hazard, 0.0),
+    )
+
+
 def _student_t(distribution, y):
     mirrored = 2.0 * distribution.loc - y
     return distribution.log_cdf(y), distribution.log_cdf(mirrored)
@@ -160,4 +170,5 @@ _EXACT = {
     tfd.NegativeBinomial: _negative_binomial,
     tfd.Poisson: _poisson,
     tfd.StudentT: _student_t,
+    tfd.Weibull: _weibull,
 }

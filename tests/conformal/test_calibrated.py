@@ -206,7 +206,9 @@ def test_draws_are_those_of_predict(name, tmp_path):
 # -- what is promised -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("score", [None, "absolute", "quantile"])
+@pytest.mark.parametrize(
+    "score", [None, "absolute", "quantile", "lower_bound", "upper_bound"]
+)
 def test_calibration_rows_are_inside_as_often_as_their_rank(score, regressor):
     calibrated = calibrate(regressor, Y, score=score)
     lower, upper = calibrated.predict_interval(X, level=0.8, verbose=0)

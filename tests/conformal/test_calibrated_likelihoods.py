@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+import scipy.stats
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import conformal
@@ -63,9 +65,43 @@ def test_ordered_classes_have_sets():
     assert calibrated.predict(X, verbose=0).shape == (NUM_ROWS, 4)
 
 
-def test_times_that_may_be_censored_are_refused():
+@pytest.mark.parametrize("name", ["CensoredWeibull", "CensoredLogNormal"])
+def test_waiting_times_are_at_least_their_bound(name, tmp_path):
+    """Also those of which only a part was seen, by a model that knows nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4_000, 4)).astype("float32")
+    times = np.exp(x[:, 0]) * rng.weibull(1.5, size=len(x))
+    waited = np.minimum(times, rng.exponential(2.0, size=len(x)))
+    y = np.stack([waited, waited == times], axis=1)
+    assert 0.2 < y[:, 1].mean() < 0.8
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model = Deterministic(network, getattr(bhn_tf.likelihoods, name)(3.0))
+    calibrated = conformal.calibrate(model, x[:2_000], y[:2_000], num_samples=0)
+    lower, upper = calibrated.predict_interval(x[2_000:], 0.8, verbose=0)
+    assert np.all(upper == np.inf) and np.all(lower > 0)
+    # Of what was waited it holds as often as promised; of the whole times more often.
+    limits = scipy.stats.betabinom(2_000, 1_601, 400).ppf([0.005, 0.995])
+    held = np.sum(lower[:, 0] <= waited[2_000:])
+    assert limits[0] <= held <= limits[1]
+    assert np.sum(lower[:, 0] <= times[2_000:]) >= held
+
+    calibrated.save(tmp_path / "bound.keras")
+    loaded = keras.saving.load_model(tmp_path / "bound.keras")
+    served = tf.saved_model.load(calibrated.export(tmp_path, "predict_interval"))
+    request = {"inputs": tf.constant(x[:50]), "level": tf.constant(0.8)}
+    answers = served.signatures["predict_interval"](**request)
+    for found in (
+        loaded.predict_interval(x[:50], 0.8, verbose=0),
+        (answers["lower"], answers["upper"]),
+    ):
+        expected = calibrated.predict_interval(x[:50], 0.8, verbose=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("score", ["absolute", conformal.UpperBound()])
+def test_what_a_time_may_be_at_most_is_not_promised(score):
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model = Deterministic(network, bhn_tf.likelihoods.CensoredWeibull())
     y = np.stack([np.exp(X[:, 0]), X[:, 1] > 0], axis=1)
-    with pytest.raises(ValueError, match="censored"):
-        calibrate(model, y)
+    with pytest.raises(ValueError, match="at least"):
+        calibrate(model, y, score=score)

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from bhn_tf.conformal import Absolute, Normalized, Quantile
+from bhn_tf.conformal import Absolute, LowerBound, Normalized, Quantile, UpperBound
 from bhn_tf.conformal.interval_scores import CustomIntervalConformity, Predictive
 from bhn_tf.conformal.roots import crossing
 from bhn_tf.likelihoods import Gaussian, Standardized
@@ -35,6 +35,22 @@ def test_bounds_have_the_score_of_the_threshold(score, threshold, predictive):
     for bound in (lower, upper):
         found = score.of_targets(predictive, bound)
         np.testing.assert_allclose(found, np.full([3, 1], threshold), rtol=1e-3)
+
+
+@pytest.mark.parametrize("threshold", [0.01, 3.0, 50.0])
+def test_a_bound_has_the_score_of_the_threshold_and_the_other_side_no_end(
+    threshold, predictive
+):
+    lower, no_end = LowerBound().interval(predictive, threshold)
+    no_beginning, upper = UpperBound().interval(predictive, threshold)
+    assert np.all(no_end == np.inf) and np.all(no_beginning == -np.inf)
+    for score, bound in ((LowerBound(), lower), (UpperBound(), upper)):
+        found = score.of_targets(predictive, bound)
+        np.testing.assert_allclose(found, np.full([3, 1], threshold), rtol=1e-3)
+    # One tail of the central interval whose tails are as large.
+    if threshold > np.log(2):
+        both = Quantile().interval(predictive, threshold)
+        np.testing.assert_allclose([lower, upper], both, rtol=1e-5, atol=1e-5)
 
 
 def test_the_quantile_score_is_the_tail_of_the_mixture(predictive):
@@ -77,6 +93,9 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
         lower, upper = score.interval(Predictive(Gaussian(1.0), raws), 2.0)
         assert np.isnan([lower[0, 0], upper[0, 0]]).all()
         assert np.isfinite([lower[1, 0], upper[1, 0]]).all()
+    for score in (LowerBound(), UpperBound()):
+        lower, upper = score.interval(Predictive(Gaussian(1.0), raws), 2.0)
+        assert np.isnan([lower[0, 0], upper[0, 0]]).all()
 
 
 def test_a_zero_far_away_is_found():

@@ -33,6 +33,11 @@ CASES = {
         scipy.stats.t(4, 1, 2),
         [-1e6, -10, 1, 10, 1e6],
     ),
+    "weibull": (
+        tfd.Weibull(1.5, 2.0),
+        scipy.stats.weibull_min(1.5, scale=2),
+        [-1, 1e-6, 0.1, 2, 20, 40],
+    ),
     "laplace": (
         tfd.Laplace(1.0, 2.0),
         scipy.stats.laplace(1, 2),

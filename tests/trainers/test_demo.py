@@ -190,7 +190,7 @@ def test_a_model_of_floats_with_frozen_draws(tmp_path):
 NAMES = [f"kind {index}" for index in range(3)]
 
 
-def of_pictures(likelihood, units):
+def of_pictures(likelihood, units, score=None):
     """A network of pictures, and what it has to predict of 60 of them."""
     layers = networks.keras.layers
     network = networks.keras.Sequential(
@@ -201,7 +201,10 @@ def of_pictures(likelihood, units):
     model = bhn_tf.baselines.Deterministic(network, likelihood)
     numbers = pictures.reshape(60, -1)[:, :units]
     y = numbers if likelihood == "gaussian" else np.argmax(numbers, axis=1)
-    return bhn_tf.conformal.calibrate(model, pictures, y, num_samples=0), pictures
+    calibrated = bhn_tf.conformal.calibrate(
+        model, pictures, y, score=score, num_samples=0
+    )
+    return calibrated, pictures
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +250,15 @@ def test_an_interval_is_answered_from_a_keras_file(tmp_path):
     answer = client.post("/answer", json=body).get_json()
     bounds = model.predict_interval(pictures[:1], 0.8, verbose=0)
     np.testing.assert_allclose(np.transpose(answer["interval"]), np.squeeze(bounds))
+    model, _ = of_pictures("gaussian", 2, "upper_bound")
+    model.save(tmp_path / "model.keras")
+    server = demo.make_server(config)
+    server.server_close()
+    answer = server.app.test_client().post("/answer", json=body).get_json()
+    _, upper = model.predict_interval(pictures[:1], 0.8, verbose=0)
+    no_bounds, bounds = zip(*answer["interval"], strict=True)
+    assert no_bounds == (None, None)
+    np.testing.assert_allclose(bounds, upper[0], rtol=1e-6)
     with pytest.raises(UsageProblem, match=r"--saved_model=none\.keras"):
         demo.make_server(dataclasses.replace(CONFIG, saved_model="none.keras"))
 

@@ -175,13 +175,20 @@ function bar(share) {
 // Four digits, whatever the unit.
 const short = (value) => Number(value.toPrecision(4)).toString();
 
+// Bounds of a target, one of which may be missing.
+function interval(lower, upper) {
+  if (upper === null) return `at least ${short(lower)}`;
+  if (lower === null) return `at most ${short(upper)}`;
+  return `${short(lower)} … ${short(upper)}`;
+}
+
 // What is promised: a chip for each class of the set, or for each target's interval.
 function showPromise(answer) {
   const intervals = answer.interval ?? [];
   const texts = intervals.map(([lower, upper], target) => {
     const mean = document.createElement("small");
     mean.textContent = ` mean ${short(answer.mean[target])}`;
-    return [`${short(lower)} … ${short(upper)}`, mean];
+    return [interval(lower, upper), mean];
   });
   const names = (answer.set ?? []).map((index) => [state.model.class_names[index]]);
   const chips = [...names, ...texts].map((parts) => {
