@@ -181,7 +181,7 @@ _FLOW = Table(
     name="flow",
     title="What a flow adds",
     trainer="classification",
-    num_seeds=8,
+    num_seeds=10,
     common={
         **_MNIST,
         "train_size": 5000,
