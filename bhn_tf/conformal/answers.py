@@ -56,11 +56,7 @@ class OutputAnswers:
     def interval(self, raws, thresholds):
         """Bounds of the targets whose score is at most the thresholds."""
         predictive = Predictive(self._likelihood, raws)
-        lower, upper = self._score.interval(predictive, thresholds)
-        if not self._likelihood.is_discrete:
-            return lower, upper
-        # Whole numbers often lie right on a bound, and rounding must not lose them.
-        return tf.math.ceil(lower - _slack(lower)), tf.floor(upper + _slack(upper))
+        return predictive.possible(*self._score.interval(predictive, thresholds))
 
     def set(self, x, raws, thresholds, seed):
         """Booleans [B, C]: the classes whose score is at most the thresholds."""
@@ -91,10 +87,6 @@ class OutputAnswers:
     def _of_classes(self, x, p, seed):
         uniform = uniform_of_rows(x, seed) if self._score.randomized else None
         return self._score.of_classes(p, uniform)
-
-
-def _slack(bound):
-    return tf.minimum(1e-3 + 1e-5 * tf.abs(bound), 0.5)
 
 
 class CalibratedAnswers:

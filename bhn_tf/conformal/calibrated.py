@@ -82,10 +82,11 @@ class Calibrated(CalibrationState):
                 or a dictionary of these by output name.
 
         Returns:
-            Arrays `(lower, upper)`, [rows, C] each, in the units of y; of a score
-            that bounds one side, the other is infinite. Of several outputs each of the
-            two is in their structure, for those of numbers: a dictionary leaves the
-            others out, a list has `None` in their place.
+            Arrays `(lower, upper)`, [rows, C] each, in the units of y and within what
+            y can be; of a score that bounds one side, the other is the end of that,
+            or infinite. Of several outputs each of the two is in their structure, for
+            those of numbers: a dictionary leaves the others out, a list has `None` in
+            their place.
 
         Raises:
             ValueError: If there are too few calibration rows for the level, a group

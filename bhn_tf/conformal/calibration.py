@@ -119,14 +119,17 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
 def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
     """What is kept of the scores of one output, and of its answers."""
     mean = answers.pop("mean")
-    both = [array.reshape(len(array), -1) for array in (scores, mean)]
-    unknown = np.isnan(np.concatenate(both, axis=1)).any(axis=1)
-    if unknown.any():
-        raise ValueError(
-            f"The model predicts NaN for {unknown.sum()} of {len(unknown)} calibration "
-            "rows, which have no score. Leave these rows out, after looking at where "
-            "they come from."
-        )
+    for what, array in (
+        ("The model predicts", mean),
+        (f"The score {type(output.score).__name__} is", scores),
+    ):
+        unknown = np.isnan(array.reshape(len(array), -1)).any(axis=1)
+        if unknown.any():
+            raise ValueError(
+                f"{what} NaN for {unknown.sum()} of {len(unknown)} calibration rows, "
+                "which nothing can be promised of. Leave these rows out, after looking "
+                "at where they come from."
+            )
     num_classes = mean.shape[-1] if output.classifies else None
     order, counts, by = _grouped(scores, output.y, output.by, num_classes)
     temperature = temperature and output.classifies

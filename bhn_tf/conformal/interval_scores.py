@@ -7,9 +7,14 @@ threshold holds the targets whose score is at most the threshold.
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from bhn_tf.conformal.roots import crossing
+from bhn_tf.conformal.roots import crossing, whole_crossing
+
+# Of a score of 1: how closely bounds are searched for. A threshold is taken to be a
+# little more, for the target that it came from is to be inside.
+_TOLERANCE = 1e-6
 
 
 class Predictive:
@@ -26,6 +31,50 @@ class Predictive:
     def __init__(self, likelihood, raws):
         self._likelihood, self._raws = likelihood, raws
         self.answers = likelihood.summarize(raws)
+
+    def least(self, threshold):
+        """The least y with −log P(Y ≤ y) of at most the threshold, [B, ...]."""
+        limit = self._loosened(threshold)
+        return self._crossing(lambda y: self.log_tails(y)[0] + limit, self.mean)
+
+    def greatest(self, threshold):
+        """The greatest y with −log P(Y ≥ y) of at most the threshold, [B, ...]."""
+        limit = self._loosened(threshold)
+        return -self._crossing(lambda y: self.log_tails(-y)[1] + limit, -self.mean)
+
+    def _loosened(self, threshold):
+        threshold = tf.cast(threshold, self.mean.dtype)
+        return threshold + 2 * _TOLERANCE * (1.0 + tf.abs(threshold))
+
+    def _crossing(self, function, start):
+        if self._likelihood.is_discrete:
+            return whole_crossing(function, start, self.std)
+        return crossing(function, start, self.std, _TOLERANCE)
+
+    def possible(self, lower, upper):
+        """Returns the bounds of an interval as y can be, at least as wide.
+
+        Numbers that are computed from a bound come back to it but for rounding; whole
+        numbers often lie right on it. An interval between two of them becomes the one
+        nearest to the mean.
+        """
+        if self._likelihood.is_discrete:
+            lower = tf.math.ceil(lower - _slack_of_counts(lower))
+            upper = tf.floor(upper + _slack_of_counts(upper))
+            nearest = tf.round(self.mean)
+            is_empty = lower > upper
+            lower, upper = (
+                tf.where(is_empty, nearest, bound) for bound in (lower, upper)
+            )
+        else:
+            lower = lower - self._rounding(lower)
+            upper = upper + self._rounding(upper)
+        return tuple(self._likelihood.possible((lower, upper), self._raws))
+
+    def _rounding(self, bound):
+        epsilon = 4.0 * np.finfo(bound.dtype.as_numpy_dtype).eps
+        slack = epsilon * (tf.abs(bound) + tf.abs(self.mean))
+        return tf.where(tf.math.is_inf(slack), tf.zeros_like(slack), slack)
 
     @property
     def mean(self) -> tf.Tensor:
@@ -45,6 +94,10 @@ class Predictive:
             - tf.math.log(tf.cast(tf.shape(tail)[0], tail.dtype))
             for tail in tails
         )
+
+
+def _slack_of_counts(bound):
+    return tf.minimum(1e-3 + 1e-5 * tf.abs(bound), 0.5)
 
 
 class IntervalConformity:
@@ -137,10 +190,9 @@ class Quantile(IntervalConformity):
         return -tf.minimum(*predictive.log_tails(y))
 
     def interval(self, predictive, threshold):
-        mean, std = predictive.mean, predictive.std
-        lower = crossing(lambda y: predictive.log_tails(y)[0] + threshold, mean, std)
-        upper = crossing(lambda y: -predictive.log_tails(y)[1] - threshold, mean, std)
-        # At the least score of all, log 2, both are the median, but for rounding.
+        lower, upper = predictive.least(threshold), predictive.greatest(threshold)
+        # At the least score of all, log 2, both are the median, but for rounding; of
+        # counts, whose tails overlap, they may be the other way round.
         return tf.minimum(lower, upper), tf.maximum(lower, upper)
 
 
@@ -165,8 +217,7 @@ class LowerBound(IntervalConformity):
         return -predictive.log_tails(y)[0]
 
     def interval(self, predictive, threshold):
-        mean, std = predictive.mean, predictive.std
-        lower = crossing(lambda y: predictive.log_tails(y)[0] + threshold, mean, std)
+        lower = predictive.least(threshold)
         return lower, _without_end(lower, math.inf)
 
 
@@ -185,8 +236,7 @@ class UpperBound(IntervalConformity):
         return -predictive.log_tails(y)[1]
 
     def interval(self, predictive, threshold):
-        mean, std = predictive.mean, predictive.std
-        upper = crossing(lambda y: -predictive.log_tails(y)[1] - threshold, mean, std)
+        upper = predictive.greatest(threshold)
         return _without_end(upper, -math.inf), upper
 
 
@@ -215,15 +265,17 @@ class CustomIntervalConformity(IntervalConformity):
 
     def interval(self, predictive, threshold):
         mean, std = predictive.mean, predictive.std
+        tolerance = _TOLERANCE * tf.abs(threshold)
 
         def outside(distance, sign):
             y = mean + sign * tf.maximum(distance, 0.0)
             # Before the mean it goes on falling, so that there is one crossing.
-            excess = self.function(y, predictive.answers) - threshold
+            excess = self.function(y, predictive.answers) - threshold - 2 * tolerance
             return excess + tf.minimum(distance, 0.0)
 
         def reach(sign):
-            return crossing(lambda d: outside(d, sign), tf.zeros_like(mean), std)
+            start = tf.zeros_like(mean)
+            return crossing(lambda d: outside(d, sign), start, std, tolerance)
 
         return (
             mean - tf.maximum(reach(-1.0), 0.0),

@@ -9,6 +9,7 @@ from bhn_tf.likelihoods.elements import nan_where_padded
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
 from bhn_tf.likelihoods.quantiles import central_interval, moments
 from bhn_tf.likelihoods.ranges import POSITIVE
+from bhn_tf.likelihoods.support import kept_possible
 
 # Beyond e^30 there is no number of things and no unit; its square is within float32.
 LARGEST_LOG = 30.0
@@ -186,6 +187,12 @@ class Distributional(Likelihood, keras.layers.Layer):
     def interval(self, raws, level):
         """Central interval of the mixture, [B, ..., C] each, from its quantiles."""
         return central_interval(self.distribution(raws), level, self.is_discrete)
+
+    def possible(self, bounds, raws):
+        if self.is_discrete:
+            # Comparisons leave NaN as it is, and make 0 of -0.
+            return [tf.where(b <= 0, tf.zeros_like(b), b) for b in bounds]
+        return kept_possible(bounds, self.distribution(raws))
 
     def label_advice(self, raw_shape):
         kind = "whole number from 0 on" if self.is_discrete else "finite number"

@@ -6,6 +6,7 @@ import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
+from bhn_tf.likelihoods.support import kept_possible
 
 tfd = tfp.distributions
 
@@ -108,6 +109,9 @@ class Distribution(Distributional):
                 f"and this distribution has none ({error}). Use 'normalized' or "
                 "'absolute'."
             ) from error
+
+    def possible(self, bounds, raws):
+        return kept_possible(bounds, self.distribution(raws))
 
     def label_advice(self, raw_shape):
         kind = "whole" if self.is_discrete else "finite"

@@ -213,6 +213,15 @@ class Likelihood:
             f"{type(self).__name__} has none here. Use 'normalized' or 'absolute'."
         )
 
+    def possible(self, bounds, raws) -> list[tf.Tensor]:
+        """Returns bounds of y, moved to what y can be.
+
+        Args:
+            bounds: [B, ..., C] each; infinite where there is none.
+            raws: Raw outputs of S draws, [S, B, ...].
+        """
+        return list(bounds)
+
     def resolved(self, activation, reason: str) -> "Likelihood":
         """Returns the likelihood for a network that ends with `activation`.
 

@@ -130,12 +130,6 @@ class Beta(Distributional):
             concentration * tf.sigmoid(logit), concentration * tf.sigmoid(-logit)
         )
 
-    def interval(self, raws, level):
-        # The search ends within a tolerance, which a share near 0 or 1 may not have.
-        return tuple(
-            tf.clip_by_value(bound, 0.0, 1.0) for bound in super().interval(raws, level)
-        )
-
     def valid_elements(self, y, raw_shape):
         y = tf.cast(y, tf.float32)
         return (y > 0) & (y < 1)

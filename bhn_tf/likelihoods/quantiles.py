@@ -3,6 +3,9 @@
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.likelihoods.support import kept_possible
+from bhn_tf.likelihoods.tails import cdf
+
 
 def central_interval(components, level, is_discrete: bool = False):
     """Returns the bounds that leave (1 - level) / 2 of the mixture on either side.
@@ -25,7 +28,8 @@ def central_interval(components, level, is_discrete: bool = False):
     """
     tail = (1.0 - tf.cast(level, tf.float32)) / 2.0
     quantile = _whole_quantile if is_discrete else _real_quantile
-    return quantile(components, tail), quantile(components, 1.0 - tail)
+    bounds = [quantile(components, share) for share in (tail, 1.0 - tail)]
+    return tuple(kept_possible(bounds, components))
 
 
 def moments(components):
@@ -50,9 +54,10 @@ def _bracket(components, probability):
     return low, mean + stddev * (1.001 * tf.sqrt(odds) + 0.001)
 
 
-def _cdf(components, values):
+def _cdf(components, values, is_discrete=False):
     # Some of TFP's lose what a graph knows of the shape, and loops insist on it.
-    return tf.ensure_shape(tf.reduce_mean(components.cdf(values), axis=0), values.shape)
+    of_draws = cdf(components, values, is_discrete)
+    return tf.ensure_shape(tf.reduce_mean(of_draws, axis=0), values.shape)
 
 
 def _real_quantile(components, probability):
@@ -77,7 +82,7 @@ def _whole_quantile(components, probability):
 
     def halve(low, high):
         middle = tf.floor((low + high) / 2)
-        reaches = _cdf(components, middle) >= probability
+        reaches = _cdf(components, middle, is_discrete=True) >= probability
         return tf.where(reaches, low, middle), tf.where(reaches, middle, high)
 
     return tf.while_loop(

@@ -8,8 +8,12 @@ the smallest number, the density goes on in its place: it falls in the same orde
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.likelihoods.support import outside
+
 tfd = tfp.distributions
 
+# From this rate on an asymptotic formula is closer than a series.
+_MANY = 1e5
 # A little below the logarithm of the smallest normal number of float32.
 _BEYOND = -88.0
 
@@ -33,13 +37,13 @@ def log_tails(distribution, y, is_discrete: bool = False):
         >>> float(lower), round(float(upper))
         (0.0, -257)
     """
-    if distribution.event_shape.rank:
-        raise NotImplementedError(f"{distribution.name} is of several numbers at once")
+    _require_single_numbers(distribution)
     shape = tf.broadcast_static_shape(y.shape, distribution.batch_shape)
     y = y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
     lower, upper = _tails(distribution, y, is_discrete)
     density = distribution.log_prob(y)
-    density = tf.where(tf.math.is_nan(density), -float("inf"), density)
+    is_outside = tf.logical_or(*outside(distribution, y, density))
+    density = tf.where(is_outside, -float("inf"), density)
     if is_discrete:
         # What TFP interpolates there means nothing.
         density = tf.where(_is_possible(distribution, y), density, -float("inf"))
@@ -56,7 +60,44 @@ def _tails(distribution, y, is_discrete):
     if exact is not None:
         return exact(distribution, y)
     below = y - 1.0 if is_discrete else y
-    return distribution.log_cdf(y), distribution.log_survival_function(below)
+    lower, upper = distribution.log_cdf(y), distribution.log_survival_function(below)
+    is_below, is_above = outside(distribution, y, lower)
+    impossible, sure = tf.fill([], -float("inf")), tf.zeros([])
+    impossible, sure = (tf.cast(end, y.dtype) for end in (impossible, sure))
+    return (
+        tf.where(is_below, impossible, tf.where(is_above, sure, lower)),
+        tf.where(is_below, sure, tf.where(is_above, impossible, upper)),
+    )
+
+
+def _require_single_numbers(distribution):
+    if distribution.event_shape.rank:
+        raise NotImplementedError(f"{distribution.name} is of several numbers at once")
+
+
+def cdf(distribution, y, is_discrete: bool = False):
+    """Returns P(Y ≤ y): 0 below and 1 above all that is possible.
+
+    Args:
+        distribution: A TFP distribution with a mean and a CDF.
+        y: Values of its batch shape.
+        is_discrete: Whether Y is a whole number.
+
+    Raises:
+        NotImplementedError: If the distribution has no CDF.
+
+    Example:
+        >>> float(cdf(tfd.Weibull(1.5, 1.0), tf.constant(-1.0)))
+        0.0
+    """
+    _require_single_numbers(distribution)
+    y = y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
+    if is_discrete and type(distribution) in _EXACT:
+        return tf.exp(_tails(distribution, y, is_discrete)[0])
+    found = distribution.cdf(y)
+    is_below, is_above = outside(distribution, y, found)
+    found = tf.where(is_below, tf.zeros_like(found), found)
+    return tf.where(is_above, tf.ones_like(found), found)
 
 
 def _is_possible(distribution, y):
@@ -67,29 +108,53 @@ def _is_possible(distribution, y):
 
 def _of_counts(y, lower, upper):
     """Tails of what is 0 or more, from functions that are given possible values."""
+    dtype, y = y.dtype, _wide(y)
     is_count, is_above_0 = y >= 0, y > 0
-    lower = lower(tf.where(is_count, y, 0.0))
-    upper = upper(tf.where(is_above_0, y, 1.0))
+    lower = lower(tf.where(is_count, y, tf.zeros_like(y)))
+    upper = upper(tf.where(is_above_0, y, tf.ones_like(y)))
     return (
-        tf.math.log(tf.where(is_count, lower, 0.0)),
-        tf.math.log(tf.where(is_above_0, upper, 1.0)),
+        tf.cast(tf.math.log(tf.where(is_count, lower, 0.0)), dtype),
+        tf.cast(tf.math.log(tf.where(is_above_0, upper, 1.0)), dtype),
     )
 
 
+def _wide(values):
+    """Incomplete gamma and beta functions of large counts need all of float64."""
+    return tf.cast(values, tf.float64)
+
+
 def _poisson(distribution, y):
-    rate = distribution.rate_parameter()
-    return _of_counts(
+    rate = tf.exp(_wide(distribution.log_rate_parameter()))
+    lower, upper = _of_counts(
         y,
         lambda y: tf.math.igammac(y + 1.0, rate),
         lambda y: tf.math.igamma(y, rate),
     )
+    is_many = (rate > _MANY) & (y >= 0)
+    return (
+        tf.where(is_many, tf.cast(_gamma_above(y + 1.0, rate), y.dtype), lower),
+        tf.where(is_many, tf.cast(_gamma_above(y, rate, -1.0), y.dtype), upper),
+    )
+
+
+def _gamma_above(shape, value, sign=1.0):
+    """log P(G > value) of a gamma variable of unit scale; with -1 that of being below.
+
+    Its cube root is nearly Gaussian (Wilson and Hilferty, 1931), for large shapes to
+    more digits than TensorFlow's series has there.
+    """
+    shape = tf.maximum(_wide(shape), tf.ones([], tf.float64))
+    center = 1.0 - 1.0 / (9.0 * shape)
+    above = 3.0 * tf.sqrt(shape) * ((value / shape) ** (1 / 3) - center)
+    normal = tfd.Normal(tf.zeros([], tf.float64), 1.0)
+    return normal.log_cdf(-sign * above)
 
 
 def _negative_binomial(distribution, y):
-    total, logits = distribution.total_count, distribution.logits_parameter()
+    logits = _wide(distribution.logits_parameter())
     total, success, failure = (
-        part + tf.zeros_like(y)
-        for part in (total, tf.sigmoid(logits), tf.sigmoid(-logits))
+        _wide(part) + tf.zeros_like(_wide(y))
+        for part in (distribution.total_count, tf.sigmoid(logits), tf.sigmoid(-logits))
     )
     return _of_counts(
         y,

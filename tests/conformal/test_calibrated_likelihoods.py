@@ -54,6 +54,53 @@ def test_counts_that_tie_on_the_bound_are_inside():
         assert inside.sum() >= 49
 
 
+def constant(likelihood, raw):
+    network = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+    )
+    network.layers[-1].bias.assign([raw])
+    return Deterministic(network, likelihood)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "raw", "y"),
+    [
+        # An atom at 0, and other counts a thousand deviations of rounding away.
+        (bhn_tf.likelihoods.ZeroInflatedPoisson(), np.log(1e5), COUNTS % 2 * 100_000),
+        (bhn_tf.likelihoods.Poisson(), np.log(1e6), 1_000_000 + 999 * COUNTS),
+        # Ties that a product of rounded numbers misses by the last digit.
+        (bhn_tf.likelihoods.Gaussian(1.3), 3.8258486, 1 + COUNTS % 5),
+        # Tails over many orders of magnitude.
+        (bhn_tf.likelihoods.LogNormal(3.0), 0.0, np.exp(8.0 - 2.0 * COUNTS)),
+    ],
+)
+@pytest.mark.parametrize("score", ["normalized", "quantile"])
+def test_what_ties_with_the_threshold_is_inside(likelihood, raw, y, score):
+    y = y.astype("float32")
+    calibrated = calibrate(constant(likelihood, raw), y, score=score)
+    for level in (0.3, 0.6, 0.9):
+        lower, upper = calibrated.predict_interval(X, level, verbose=0)
+        inside = (lower[:, 0] <= y) & (y <= upper[:, 0])
+        assert inside.sum() >= np.ceil((NUM_ROWS + 1) * level)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "raw", "y", "highest"),
+    [
+        (bhn_tf.likelihoods.NegativeBinomial(2.0), 1.0, 3 * COUNTS, np.inf),
+        (bhn_tf.likelihoods.Poisson(), -1.0, COUNTS, np.inf),
+        (bhn_tf.likelihoods.LogNormal(0.5), 0.0, 0.1 + COUNTS, np.inf),
+        (bhn_tf.likelihoods.Beta(), 2.0, (1 + COUNTS % 9) / 10, 1.0),
+    ],
+)
+@pytest.mark.parametrize("score", ["normalized", "absolute", "upper_bound"])
+def test_bounds_are_what_y_can_be(likelihood, raw, y, highest, score):
+    calibrated = calibrate(constant(likelihood, raw), y, score=score)
+    for level in (0.1, 0.95):
+        lower, upper = calibrated.predict_interval(X, level, verbose=0)
+        assert np.all((lower >= 0) & (lower <= upper) & (upper <= highest))
+
+
 def test_ordered_classes_have_sets():
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     likelihood = bhn_tf.likelihoods.Ordinal(4)

@@ -99,5 +99,7 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
 
 
 def test_a_zero_far_away_is_found():
-    found = crossing(lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]))
+    found = crossing(
+        lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]), tolerance=1e-6
+    )
     np.testing.assert_allclose(found, [1e6, -3.0], rtol=1e-6)

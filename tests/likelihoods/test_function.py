@@ -56,6 +56,31 @@ def test_an_axis_of_outputs_may_be_used_up():
     assert np.isfinite(tape.gradient(log_prob, raw)).all()
 
 
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (lambda raw: tfd.Weibull(1.5, tf.exp(raw)), stats.weibull_min(1.5)),
+        (lambda raw: tfd.LogNormal(raw, 1.0), stats.lognorm(1)),
+        (lambda raw: tfd.InverseGamma(3.0, tf.exp(raw)), stats.invgamma(3)),
+        (lambda raw: tfd.Kumaraswamy(tf.exp(raw), 1.5), stats.beta(1, 1.5)),
+        (
+            lambda raw: tfd.GeneralizedPareto(0.0, tf.exp(raw), -0.5),
+            stats.genpareto(-0.5),
+        ),
+        (lambda raw: tfd.Normal(raw, 1.0), stats.norm()),
+    ],
+)
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_bounds_are_quantiles_inside_of_what_is_possible(function, reference, level):
+    """TFP's cumulative distribution functions are NaN, or anything, outside of it."""
+    found = Distribution(function).interval(np.zeros([3, 2, 1], "float32"), level)
+    expected = reference.ppf([(1 - level) / 2, (1 + level) / 2])
+    low, high = reference.support()
+    for bound, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(bound, np.full([2, 1], right), rtol=1e-4)
+        assert np.all((low <= bound) & (bound <= high))
+
+
 def test_counts_have_whole_numbers_for_bounds():
     likelihood = Distribution(lambda raw: tfd.Geometric(logits=raw), is_discrete=True)
     raws = np.full((3, 2, 1), -1.0, "float32")

@@ -13,6 +13,21 @@ tfd = tfp.distributions
 CASES = {
     "poisson": (tfd.Poisson(3.0), scipy.stats.poisson(3), [-1, 0, 1, 3, 20, 45]),
     "many": (tfd.Poisson(300.0), scipy.stats.poisson(300), [-1, 200, 300, 500]),
+    "a million": (
+        tfd.Poisson(1e6),
+        scipy.stats.poisson(1e6),
+        [-1, 996_000, 1_000_000, 1_004_000],
+    ),
+    "many and various": (
+        tfd.NegativeBinomial(1.0, logits=np.float32(np.log(1e7))),
+        scipy.stats.nbinom(1, 1 / (1 + 1e7)),
+        [0, 1, 100_000, 10_000_000, 50_000_000],
+    ),
+    "nearly poisson": (
+        tfd.NegativeBinomial(1e6, logits=np.float32(np.log(1e-3))),
+        scipy.stats.nbinom(1e6, 1 / 1.001),
+        [900, 1000, 1100],
+    ),
     "negative binomial": (
         tfd.NegativeBinomial(2.0, probs=0.3),
         scipy.stats.nbinom(2, 0.7),
@@ -37,6 +52,21 @@ CASES = {
         tfd.Weibull(1.5, 2.0),
         scipy.stats.weibull_min(1.5, scale=2),
         [-1, 1e-6, 0.1, 2, 20, 40],
+    ),
+    "generalized pareto": (
+        tfd.GeneralizedPareto(0.0, 1.0, -0.5),
+        scipy.stats.genpareto(-0.5),
+        [-5, -0.1, 0.1, 1.9, 2.1, 50],
+    ),
+    "inverse gamma": (
+        tfd.InverseGamma(3.0, 1.0),
+        scipy.stats.invgamma(3),
+        [-1, 0.1, 0.5, 5],
+    ),
+    "kumaraswamy": (
+        tfd.Kumaraswamy(1.0, 1.5),
+        scipy.stats.beta(1, 1.5),
+        [-0.5, 0.1, 0.9, 1.5],
     ),
     "laplace": (
         tfd.Laplace(1.0, 2.0),
