@@ -74,7 +74,7 @@ TESTS = {
             "metrics/test_calibration.py",
             "metrics/test_metrics_in_keras.py",
         ],
-        "bhn_tf/metrics/intervals.py": ["metrics/test_intervals.py"],
+        "bhn_tf/metrics/interval*.py": ["metrics/test_intervals.py"],
         "bhn_tf/metrics/ranking.py": ["metrics/test_ranking.py"],
         "bhn_tf/metrics/*.py": [
             "metrics/test_calibration.py",

@@ -154,10 +154,9 @@ class DriftMonitor:
         answers = self._calibrated.predict_uncertainty(x, batch_size, verbose=0)
         names = self._calibrated.likelihood.output_names
         if names:
-            key = (
-                self._output if isinstance(answers, dict) else names.index(self._output)
-            )
-            answers = answers[key]
+            output = names[0] if self._output is None else self._output
+            is_named = isinstance(answers, dict)
+            answers = answers[output if is_named else names.index(output)]
         scores = answers[self._score]
         wealth = self._martingale.update(scores.reshape(len(scores), -1).mean(axis=1))
         reached = np.flatnonzero(wealth >= self._limit)

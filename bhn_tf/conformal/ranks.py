@@ -28,7 +28,8 @@ def parts_of(level) -> int:
         >>> parts_of(0.9), parts_of(np.float32(0.9))
         (900000, 900000)
     """
-    is_number = np.ndim(level) == 0 and 0 < level < 1
+    is_number = np.ndim(level) == 0 and np.asarray(level).dtype.kind == "f"
+    is_number = is_number and 0 < level < 1
     parts = round(float(level) * _PARTS) if is_number else 0
     if not 0 < parts < _PARTS:
         raise ValueError(

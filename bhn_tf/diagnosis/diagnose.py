@@ -177,7 +177,7 @@ def _of_posterior(model, rows, seed):
 
 
 def _of_settings(objective: Bound, num_train):
-    """Whether N and the weight of the KL are those of the evidence lower bound."""
+    """Whether N and all weights are those of the evidence lower bound."""
     findings = []
     told, counted = objective.num_examples, num_train or objective.counted_examples
     if told and counted and abs(told / counted - 1) > _TOLERATED_N:
@@ -207,6 +207,21 @@ def _of_settings(objective: Bound, num_train):
                 "of the evidence.",
                 "Compile with `kl_weight=1.0` and train on, or report it: widths are "
                 "measured against a weight of 1.",
+            )
+        )
+    weights = objective.loss_weights
+    if any(weight != 1.0 for weight in weights):
+        findings.append(
+            Finding(
+                "loss_weights",
+                None,
+                "note",
+                max(weights),
+                f"Outputs were weighted {weights}: each counts as if there were so "
+                "many times its examples, and a layer is surer, or less sure, than "
+                "the data allow.",
+                "Compile without `loss_weights` and train on, or report it: widths "
+                "are measured against weights of 1.",
             )
         )
     return findings

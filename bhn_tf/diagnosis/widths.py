@@ -88,8 +88,8 @@ def findings(layer: str, width: Estimate, num_examples: int) -> list[Finding]:
                 f"The posterior is {times} times narrower than {num_examples:,} such "
                 "examples and the prior allow.",
                 "Train longer, or from a larger `initial_stddev` of the hypernet: "
-                "widths move slowest. A large N or a `kl_weight` below 1 makes it so, "
-                "too.",
+                "widths move slowest. A large N, a `kl_weight` below 1 or "
+                "`loss_weights` above 1 make it so, too.",
             )
         ]
     if width.low > _FAR:

@@ -3,6 +3,7 @@
 import operator
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bhn_tf import uncertainty
@@ -33,13 +34,13 @@ class _FromActivation(Likelihood):
     def __init__(self, from_logits=None, clip=None, reduction="sum"):
         super().__init__(reduction)
         if clip is not None:
-            low, high = clip
-            if not 0 <= low < high <= 1:
+            pair = np.ravel(clip)
+            if pair.shape != (2,) or not 0 <= pair[0] < pair[1] <= 1:
                 raise ValueError(
                     "Expected `clip` to be two probabilities in ascending order, "
                     f"such as (0.001, 0.999), got {clip!r}."
                 )
-            clip = (float(low), float(high))
+            clip = (float(pair[0]), float(pair[1]))
         self.from_logits = from_logits
         self.clip = clip
 

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.distributional import LEAST_SPREAD, LocationScale
 from bhn_tf.likelihoods.ranges import POSITIVE
 
@@ -53,15 +54,13 @@ class Mixture(LocationScale):
         reduction: str = "sum",
         **kwargs,
     ):
-        if not (isinstance(num_components, int) and num_components >= 1):
-            raise ValueError(
-                "Expected `num_components` to be a whole number of Gaussians, 1 or "
-                f"more, got {num_components!r}."
-            )
+        check_count("num_components", num_components, minimum=1)
+        num_components = int(num_components)
         numbers = {"stddev": (stddev, POSITIVE)}
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
         self.num_components = num_components
         spread = np.linspace(-1, 1, num_components) if num_components > 1 else [0.0]
+        self.stddev_of_unit = float(np.sqrt(1 + np.mean(np.square(spread))))
         # Means and standard deviations are in units of `stddev`, which may be set.
         for name, values in {
             "logits": [0.0] * num_components,

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.classification import Categorical
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32
 
@@ -40,11 +41,8 @@ class Ordinal(Likelihood, keras.layers.Layer):
         reduction: str = "sum",
         **kwargs,
     ):
-        if not (isinstance(num_classes, int) and num_classes >= 2):
-            raise ValueError(
-                "Expected `num_classes` to be a whole number of classes, 2 or more, "
-                f"got {num_classes!r}."
-            )
+        check_count("num_classes", num_classes, minimum=2)
+        num_classes = int(num_classes)
         super().__init__(reduction, **{**kwargs, "dtype": "float32"})
         self.num_classes = num_classes
         self._is_learned = trainable

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -26,7 +27,9 @@ class Range:
         Raises:
             ValueError: If it is no number of the range.
         """
-        if not (self.low < value < self.high and math.isfinite(value)):
+        # Also an array of no axis, which NumPy makes of a sum; a text is none.
+        is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
+        if not (is_number and self.low < value < self.high and math.isfinite(value)):
             raise ValueError(f"Expected `{name}` to be {self.words}, got {value!r}.")
         return float(value)
 

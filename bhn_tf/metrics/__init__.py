@@ -4,7 +4,7 @@ Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihoo
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
 `detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
 sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
-(`intervals.py`).
+(`intervals.py`), some as Keras metrics (`interval_metrics.py`).
 """
 
 from bhn_tf.metrics.calibration import (
@@ -14,11 +14,13 @@ from bhn_tf.metrics.calibration import (
     Reliability,
     reliability,
 )
-from bhn_tf.metrics.intervals import (
+from bhn_tf.metrics.interval_metrics import (
     IntervalCoverage,
     IntervalScore,
     IntervalWidth,
     Pinball,
+)
+from bhn_tf.metrics.intervals import (
     coverage,
     crps,
     interval_score,

@@ -1,13 +1,11 @@
 """How good intervals, sets and predictive distributions of numbers are.
 
-Functions of whole arrays; `IntervalCoverage`, `IntervalWidth`, `IntervalScore` and
-`Pinball` are Keras metrics of the same numbers, batch by batch. NaN in, NaN out.
+Functions of whole arrays; `interval_metrics.py` has Keras metrics of the same numbers.
+NaN in, NaN out.
 """
 
-import keras
 import numpy as np
 import scipy.special
-from keras import ops
 from numpy.typing import ArrayLike
 
 
@@ -32,10 +30,16 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> 
         1.0
     """
     if upper is None:
-        sets, y = _sets(lower), np.ravel(y).astype("int64")
+        sets, y = _sets(lower), np.ravel(y).astype("float64")
         if len(sets) != len(y):
             raise ValueError(f"Got {len(y)} class numbers and {len(sets)} sets.")
-        return float(sets[np.arange(len(y)), y].mean())
+        highest = sets.shape[1] - 1
+        if not ((y >= 0) & (y <= highest) & (y % 1 == 0)).all():
+            raise ValueError(
+                f"Expected class numbers from 0 to {highest}, one for each set: leave "
+                "out rows without a class."
+            )
+        return float(sets[np.arange(len(y)), y.astype("int64")].mean())
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     inside = ((lower <= y) & (y <= upper)).astype("float64")
     return float(np.where(np.isnan(y + lower + upper), np.nan, inside).mean())
@@ -98,7 +102,7 @@ def interval_score(
     """
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
-    return float((upper - lower + 2 / (1 - _level(level)) * outside).mean())
+    return float((upper - lower + 2 / (1 - checked_level(level)) * outside).mean())
 
 
 def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
@@ -119,7 +123,7 @@ def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
         0.5
     """
     y, quantile = _aligned(y=y, quantile=quantile)
-    error, level = y - quantile, _level(level)
+    error, level = y - quantile, checked_level(level)
     return float(np.maximum(level * error, (level - 1) * error).mean())
 
 
@@ -176,108 +180,12 @@ def _mean_distance(mean, variance):
     return np.where(std > 0, spread, np.abs(mean))
 
 
-class _OfBounds(keras.metrics.Mean):
-    """A mean of bounds, which come stacked on the last axis, [B, ..., 2]."""
+def checked_level(level) -> float:
+    """Returns a level as a float.
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds a batch: targets [B, ...], bounds [B, ..., 2] and weights."""
-        y_pred = ops.convert_to_tensor(y_pred)
-        lower, upper = y_pred[..., 0], y_pred[..., 1]
-        y = ops.cast(y_true, y_pred.dtype)
-        if len(y.shape) == len(lower.shape) + 1 and y.shape[-1] == 1:
-            y = y[..., 0]
-        if len(y.shape) != len(lower.shape):
-            raise ValueError(
-                f"Targets of shape {tuple(y.shape)} do not fit bounds of shape "
-                f"{tuple(y_pred.shape)}: expected lower and upper stacked on a further "
-                "axis."
-            )
-        super().update_state(self._values(y, lower, upper), sample_weight)
-
-
-@keras.saving.register_keras_serializable("bhn_tf")
-class IntervalCoverage(_OfBounds):
-    """`coverage` of bounds [B, ..., 2].
-
-    Example:
-        >>> float(IntervalCoverage()([1.0, 5.0], [[0.0, 2.0], [0.0, 2.0]]))
-        0.5
+    Raises:
+        ValueError: If it is no probability.
     """
-
-    def __init__(self, name: str = "interval_coverage", dtype=None):
-        super().__init__(name=name, dtype=dtype)
-
-    def _values(self, y, lower, upper):
-        return ops.cast((lower <= y) & (y <= upper), lower.dtype)
-
-
-@keras.saving.register_keras_serializable("bhn_tf")
-class IntervalWidth(_OfBounds):
-    """`mean_width` of bounds [B, ..., 2].
-
-    Example:
-        >>> float(IntervalWidth()([1.0, 5.0], [[0.0, 2.0], [0.0, 4.0]]))
-        3.0
-    """
-
-    def __init__(self, name: str = "interval_width", dtype=None):
-        super().__init__(name=name, dtype=dtype)
-
-    def _values(self, y, lower, upper):
-        return upper - lower
-
-
-@keras.saving.register_keras_serializable("bhn_tf")
-class IntervalScore(_OfBounds):
-    """`interval_score` of bounds [B, ..., 2].
-
-    Args:
-        level: Probability of the intervals.
-
-    Example:
-        >>> float(IntervalScore(0.5)([1.0, 3.0], [[0.0, 2.0], [0.0, 2.0]]))
-        4.0
-    """
-
-    def __init__(self, level: float, name: str = "interval_score", dtype=None):
-        super().__init__(name=name, dtype=dtype)
-        self.level = _level(level)
-
-    def _values(self, y, lower, upper):
-        outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
-        return upper - lower + 2 / (1 - self.level) * outside
-
-    def get_config(self):
-        return {**super().get_config(), "level": self.level}
-
-
-@keras.saving.register_keras_serializable("bhn_tf")
-class Pinball(keras.metrics.MeanMetricWrapper):
-    """`pinball` of predictions that are quantiles.
-
-    Args:
-        level: A probability.
-
-    Example:
-        >>> float(Pinball(0.75)([[1.0], [3.0]], [[2.0], [2.0]]))
-        0.5
-    """
-
-    def __init__(self, level: float, name: str = "pinball", dtype=None):
-        self.level = _level(level)
-        super().__init__(self._values, name=name, dtype=dtype)
-        self._direction = "down"
-
-    def _values(self, y_true, y_pred):
-        quantile = ops.convert_to_tensor(y_pred)
-        error = ops.cast(y_true, quantile.dtype) - quantile
-        return ops.maximum(self.level * error, (self.level - 1) * error)
-
-    def get_config(self):
-        return {"level": self.level, "name": self.name, "dtype": self.dtype}
-
-
-def _level(level) -> float:
     if not np.ndim(level) == 0 or not 0 < level < 1:
         raise ValueError(
             f"Expected `level` to be a probability such as 0.9, got {level!r}."

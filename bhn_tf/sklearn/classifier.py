@@ -22,15 +22,16 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
             "kernel", "kernel_and_bias".
         hypernet: "realnvp", "iaf", "mean_field", or an instance from
             `bhn_tf.hypernets`, of which each fit makes a copy.
-        likelihood: p(y|x, g) of classes; `None` for
-            `bhn_tf.likelihoods.Categorical()`.
+        likelihood: p(y|x, g) of classes, `bhn_tf.likelihoods.Categorical` (`None` for
+            it as it is made) or `Ordinal`, whose classes are those of y, sorted.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
             inputs, feature by feature.
         epochs: Passes over the rows.
         batch_size: Rows of a step.
         learning_rate: Adam's first learning rate, which falls to 0.
-        kl_annealing: Share of the epochs over which the KL comes in.
+        kl_annealing: Share of the epochs over which the KL comes in, 0 to 1; the last
+            epoch has all of it.
         train_samples: Draws of g for each step.
         num_samples: S, draws of each prediction; 0 for the centre.
         random_state: An integer for the same result at every fit, a `RandomState` of
@@ -77,7 +78,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
                 "one class. Give rows of at least two."
             )
         likelihood = copied(likelihoods.get(self.likelihood or "categorical"))
-        num_outputs = len(self.classes_)
+        num_outputs = _num_outputs(likelihood, len(self.classes_))
         return self._fit_rows(x, codes, likelihood, num_outputs, sample_weight)
 
     def predict_proba(self, X):
@@ -102,3 +103,20 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
+
+
+def _num_outputs(likelihood, num_classes: int) -> int:
+    """Number of raw outputs for a likelihood of so many classes."""
+    if isinstance(likelihood, likelihoods.Categorical):
+        return num_classes
+    if not isinstance(likelihood, likelihoods.Ordinal):
+        raise ValueError(
+            "Expected `likelihood` to be `Categorical`, also of two classes, or "
+            f"`Ordinal`, got {type(likelihood).__name__}."
+        )
+    if likelihood.num_classes != num_classes:
+        raise ValueError(
+            f"`likelihood` is `Ordinal` of {likelihood.num_classes} classes, and y has "
+            f"{num_classes}. Give rows of each class, or `Ordinal({num_classes})`."
+        )
+    return 1

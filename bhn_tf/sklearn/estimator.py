@@ -98,8 +98,10 @@ class BHNEstimator(BaseEstimator):
                 train_samples=self.train_samples,
             )
         annealing = []
-        if self.kl_annealing:
-            span = max(round(self.kl_annealing * self.epochs), 1)
+        span = round(self.kl_annealing * self.epochs)
+        # The last epoch has the whole KL: what is trained in the end is the bound.
+        span = min(span, self.epochs - 1)
+        if span:
             annealing = [callbacks.KLAnnealing(0.0, epochs=span)]
         batches = tf.data.Dataset.from_tensor_slices(arrays)
         batches = batches.shuffle(len(x), seed=seed).batch(self.batch_size)
@@ -140,18 +142,19 @@ class BHNEstimator(BaseEstimator):
         return network
 
     def _check_numbers(self):
-        for name, kind, least in (
-            ("epochs", Integral, 1),
-            ("batch_size", Integral, 1),
-            ("num_samples", Integral, 0),
-            ("kl_annealing", Real, 0),
-        ):
+        for name, least in (("epochs", 1), ("batch_size", 1), ("num_samples", 0)):
             value = getattr(self, name)
-            if not isinstance(value, kind) or value < least:
+            if not isinstance(value, Integral) or value < least:
                 raise ValueError(
                     f"Expected `{name}` to be a number of at least {least}, got "
                     f"{value!r}."
                 )
+        share = self.kl_annealing
+        if not (isinstance(share, Real) and 0 <= share <= 1):
+            raise ValueError(
+                "Expected `kl_annealing` to be a share of the epochs between 0 and 1, "
+                f"got {share!r}."
+            )
 
     # -- predictions ------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from sklearn.utils.validation import validate_data
 from bhn_tf import likelihoods
 from bhn_tf.sklearn.estimator import BHNEstimator, copied
 
+_OF_CLASSES = (likelihoods.Bernoulli, likelihoods.Categorical, likelihoods.Ordinal)
+
 
 class BHNRegressor(RegressorMixin, BHNEstimator):
     """A Bayesian hypernetwork as a regressor of scikit-learn.
@@ -31,7 +33,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         epochs: Passes over the rows.
         batch_size: Rows of a step.
         learning_rate: Adam's first learning rate, which falls to 0.
-        kl_annealing: Share of the epochs over which the KL comes in.
+        kl_annealing: Share of the epochs over which the KL comes in, 0 to 1; the last
+            epoch has all of it.
         train_samples: Draws of g for each step.
         num_samples: S, draws of each prediction; 0 for the centre.
         random_state: An integer for the same result at every fit, a `RandomState` of
@@ -81,6 +84,11 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         if likelihood is None:
             likelihood = likelihoods.Gaussian(0.5, trainable=True)
         likelihood = copied(likelihoods.get(likelihood))
+        if isinstance(likelihood, _OF_CLASSES):
+            raise ValueError(
+                f"{type(likelihood).__name__} is a likelihood of classes: give it to "
+                "`BHNClassifier`."
+            )
         num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
         if getattr(likelihood, "has_unit", False):
             likelihood = likelihoods.Standardized(likelihood)

@@ -101,3 +101,15 @@ def test_several_outputs_are_asked_by_name(networks_of_several):
             ask()
     with pytest.raises(ValueError, match="by groups"):
         calibrated.predict_set(X, 0.8, verbose=0, by=COLOURS)
+
+
+def test_a_dictionary_of_one_output_needs_no_name():
+    inputs = keras.Input((4,))
+    network = keras.Model(inputs, {"age": keras.layers.Dense(2)(inputs)})
+    calibrated = calibrate(Deterministic(network, {"age": "gaussian"}), {"age": Y})
+    lower, _ = calibrated.predict_interval(X, 0.8, verbose=0)
+    assert lower["age"].shape == Y.shape
+    for output in (None, "age"):
+        monitor = conformal.DriftMonitor(calibrated, output=output)
+        monitor.update(X)
+        assert monitor.num_rows == NUM_ROWS

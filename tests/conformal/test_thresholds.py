@@ -40,6 +40,12 @@ def test_too_few_rows_say_how_many_are_needed():
         ranks.thresholds(np.zeros(11), [9, 2], 0.9, ["a", "b"])
 
 
+@pytest.mark.parametrize("level", ["0.9", None, 90, True, [0.9], float("nan")])
+def test_a_level_is_a_probability(level):
+    with pytest.raises(ValueError, match="probability between 0 and 1"):
+        ranks.parts_of(level)
+
+
 def test_one_row_is_enough_for_a_half():
     assert ranks.thresholds(np.array([3.0]), [1], 0.5) == [3.0]
 

@@ -186,10 +186,13 @@ def test_another_n(classifier):
     try:
         model.num_examples = 100 * NUM_TRAIN
         model.kl_weight = 0.5
+        model.objective.loss_weights = [50.0]
         found, names = diagnose(model, CLASSES_TEST)
     finally:
         model.num_examples, model.kl_weight = NUM_TRAIN, 1.0
+        model.objective.loss_weights = [1.0]
     assert {("num_examples", None), ("kl_weight", None)} <= names
+    assert ("loss_weights", None) in names
     # With so many examples the bound would ask for a tenth of the width.
     assert found.layers[1].width.value > 5
     assert found.findings[-1].severity == "note"

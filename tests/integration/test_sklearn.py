@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bhn_tf import conformal
 from bhn_tf.hypernets import RealNVP
 from bhn_tf.layers import WeightNormDense
-from bhn_tf.likelihoods import Gaussian
+from bhn_tf.likelihoods import Gaussian, Ordinal
 from bhn_tf.sklearn import BHNClassifier, BHNRegressor
 
 RANDOM = np.random.default_rng(0)
@@ -142,6 +142,18 @@ def test_a_classification_answers_with_its_own_labels(classifier):
     assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
 
 
+def test_ordered_classes_have_one_output():
+    grades = np.clip(np.round(X[:, 0] + 1), 0, 2).astype(int)
+    names = np.array(["A low", "B middle", "C high"])[grades]
+    ordinal = small(BHNClassifier, likelihood=Ordinal(3)).fit(X, names)
+    assert ordinal.model_.primary.output_shape[-1] == 1
+    assert ordinal.predict_proba(X).shape == (60, 3)
+    assert ordinal.score(X, names) > 0.6
+    for wrong, advice in ((Ordinal(5), r"Ordinal\(3\)"), ("bernoulli", "Categorical")):
+        with pytest.raises(ValueError, match=advice):
+            small(BHNClassifier, likelihood=wrong).fit(X, names)
+
+
 def test_what_was_fitted_can_be_calibrated(regressor):
     calibrated = conformal.calibrate(regressor.model_, X.astype("float32"), Y)
     lower, upper = calibrated.predict_interval(X.astype("float32"), 0.9, verbose=0)
@@ -182,11 +194,27 @@ def test_instances_stay_as_they_are_and_survive_a_clone():
 
 
 @pytest.mark.parametrize(
-    "options", [{"epochs": 0}, {"batch_size": 1.5}, {"kl_annealing": -1}]
+    "options",
+    [
+        {"epochs": 0},
+        {"batch_size": 1.5},
+        {"kl_annealing": -1},
+        {"kl_annealing": 10},
+        {"kl_annealing": float("nan")},
+        {"likelihood": Ordinal(3)},
+        {"likelihood": "categorical"},
+    ],
 )
 def test_numbers_without_sense_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         small(BHNRegressor, **options).fit(X, Y)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_the_last_epoch_has_all_of_the_bound(epochs, share):
+    regressor = small(BHNRegressor, epochs=epochs, kl_annealing=share).fit(X, Y)
+    assert regressor.history_["kl_weight"][-1] == 1.0
 
 
 # -- tables, searches, files -----------------------------------------------------------

@@ -1,5 +1,7 @@
 """What a likelihood has beside raw outputs, and which labels it takes."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -24,10 +26,17 @@ ALL = FAMILIES | CENSORED
         (likelihoods.Beta, {"concentration": float("inf")}),
         (likelihoods.Mixture, {"num_components": 0}),
         (likelihoods.Mixture, {"stddev": 0.0}),
+        (likelihoods.Gaussian, {"stddev": [0.1, 0.5]}),
+        (likelihoods.Gaussian, {"stddev": np.array([0.1, 0.5])}),
+        (likelihoods.Gaussian, {"stddev": "0.1"}),
+        (likelihoods.Gaussian, {"stddev": None}),
+        (likelihoods.Gaussian, {"stddev": True}),
+        (likelihoods.Bernoulli, {"from_logits": True, "clip": 0.001}),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name(make, wrong):
-    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` to be a"):
+    name = list(wrong)[-1]
+    with pytest.raises(ValueError, match=f"`{name}` to be (a|two)"):
         make(**wrong)
 
 
@@ -49,8 +58,26 @@ def test_a_poisson_has_nothing_to_vary():
         likelihoods.Poisson(heteroscedastic=True)
 
 
+def test_numbers_of_numpy_are_numbers():
+    """As counting and averaging labels gives them, and as JSON cannot hold them."""
+    for likelihood in (
+        likelihoods.Gaussian(np.float32(0.5)),
+        likelihoods.StudentT(np.int64(4)),
+        likelihoods.Mixture(np.int64(3), np.array(2.0)),
+        likelihoods.Ordinal(np.int64(4)),
+    ):
+        json.dumps(likelihood.get_config())
+
+
 @pytest.mark.parametrize(
-    "make", [likelihoods.Laplace, likelihoods.StudentT, likelihoods.Gaussian]
+    "make",
+    [
+        likelihoods.Laplace,
+        likelihoods.StudentT,
+        likelihoods.Gaussian,
+        likelihoods.Mixture,
+        lambda: likelihoods.Mixture(5),
+    ],
 )
 def test_noise_of_any_family_is_set_as_a_standard_deviation(make):
     likelihood = make()

@@ -109,5 +109,5 @@ def test_labels_beyond_the_classes_are_refused():
     with pytest.raises(ValueError, match=r"from 0 to 3.*Ordinal\(num_classes=4\)"):
         Ordinal(4).check_labels(np.array([0, 4]), (None, 1))
     for wrong in (1, 2.5):
-        with pytest.raises(ValueError, match="2 or more, got"):
+        with pytest.raises(ValueError, match="at least 2, got"):
             Ordinal(wrong)

@@ -70,8 +70,31 @@ def test_shapes_that_would_be_broadcast_are_refused():
         metrics.interval_score(Y, LOWER, UPPER, 1.0)
 
 
-def test_nan_is_not_hidden():
-    assert np.isnan(metrics.coverage([0.0, 1.0], [np.nan, 0.0], [np.nan, 2.0]))
+@pytest.mark.parametrize("classes", [[-1, 0], [0, 2], [0, 0.5], [0, np.nan]])
+def test_what_is_no_class_is_in_no_set(classes):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        metrics.coverage(classes, [[True, True], [True, True]])
+
+
+@pytest.mark.parametrize("row", [(np.nan, 0, 2), (1, np.nan, 2), (1, 0, np.nan)])
+def test_nan_is_not_hidden(row):
+    y, lower, upper = np.transpose([row, (1.0, 0.0, 2.0)])
+    assert np.isnan(metrics.coverage(y, lower, upper))
+    metric = metrics.IntervalCoverage()
+    assert np.isnan(metric(y, np.stack([lower, upper], axis=-1)))
+
+
+def test_targets_are_not_paired_with_every_prediction():
+    """[B] beside [B, 1] is what Keras's own losses take for one row each."""
+    y, quantiles = Y, UPPER[:, None]
+    expected = metrics.pinball(Y, UPPER, 0.75)
+    assert float(metrics.Pinball(0.75)(y, quantiles)) == pytest.approx(expected)
+    assert float(metrics.Pinball(0.75)(y[:, None], UPPER)) == pytest.approx(expected)
+    for y, bounds in ((Y[:, None], (3, 4, 2)), (Y[:1], (3, 2))):
+        with pytest.raises(ValueError, match="expected one for each"):
+            metrics.IntervalCoverage()(y, np.zeros(bounds))
+    with pytest.raises(ValueError, match="expected one for each"):
+        metrics.Pinball(0.5)(Y, np.zeros([3, 2]))
 
 
 @pytest.mark.parametrize(
