@@ -105,7 +105,7 @@ class Pinball(keras.metrics.MeanMetricWrapper):
     def _values(self, y_true, y_pred):
         quantile = ops.convert_to_tensor(y_pred)
         y, quantile = _of_one_rank(ops.cast(y_true, quantile.dtype), quantile)
-        _require_one_shape(y, quantile, f"quantiles of shape {tuple(y_pred.shape)}")
+        _require_one_shape(y, quantile, f"quantiles of shape {tuple(quantile.shape)}")
         error = y - quantile
         return ops.maximum(self.level * error, (self.level - 1) * error)
 
