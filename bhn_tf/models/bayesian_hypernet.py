@@ -286,7 +286,8 @@ class BayesianHypernet(PredictiveModel):
         are set in the mean of its last affine map. An output that does not vary over
         `x` (constant data, a single row) keeps its scale and bias, and so does a
         recurrent layer. With `y`, the noise of a regression starts at the standard
-        deviation of its targets.
+        deviation of its targets where it is learned or the network's; noise that was
+        fixed stays.
 
         It happens once: a model that has been initialised, also before it was saved,
         is left alone.

@@ -73,6 +73,8 @@ def warn_of_units(likelihood, feed) -> None:
 def set_noise_to_targets(likelihood, y) -> None:
     """Starts the noise of regressions at the standard deviation of their targets.
 
+    What was settled before stays: noise that is not learned, and units.
+
     Args:
         likelihood: The model's likelihood.
         y: Labels, as arrays.
@@ -81,8 +83,9 @@ def set_noise_to_targets(likelihood, y) -> None:
     both = _targets_and_weights(likelihood, y, None)
     for part, (targets, _) in zip(parts, both, strict=True):
         if isinstance(part, Standardized):
-            part.adapt(targets)
-        elif part.has_unit and targets.std() > 0:
+            if not part.is_adapted:
+                part.adapt(targets)
+        elif part.has_unit and not part.is_noise_fixed and targets.std() > 0:
             part.set_stddev(float(targets.std()))
 
 
