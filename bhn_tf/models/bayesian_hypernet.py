@@ -14,7 +14,7 @@ from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.scales import checked_scales, network_with_scales
-from bhn_tf.models.targets import set_noise_to_targets
+from bhn_tf.models.targets import require_units, set_noise_to_targets
 from bhn_tf.networks.paths import layer_paths
 
 #: Marks files in which g has the order of the network's own layers.
@@ -202,6 +202,7 @@ class BayesianHypernet(PredictiveModel):
         """
         check_count("num_samples", num_samples, minimum=2)
         self.check_data(x, y)
+        require_units(self.likelihood)
         seed = workers.agreed_seed(self.distribute_strategy, seed)
         draws = self.posterior.draw(num_samples, seed)
         log_probs = self._log_probs(x, y, batch_size, draws)
