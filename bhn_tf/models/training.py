@@ -207,7 +207,9 @@ class Training(keras.Model):
         self._assert_compile_called("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         self._build_from_feed(feed)
-        training_options.check_validation_split(arguments["validation_split"])
+        arguments["validation_split"] = training_options.validation_split_of(
+            arguments["validation_split"], arguments["validation_data"]
+        )
         if arguments["class_weight"] is not None:
             training_options.check_class_weight(
                 arguments["class_weight"], self.raw_outputs

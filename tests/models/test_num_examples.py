@@ -111,6 +111,15 @@ def test_validation_split_is_that_of_keras(model, num_rows, split):
     assert model.num_examples == rows_seen(model, "nll")
 
 
+@pytest.mark.parametrize("split", [0.5, None])
+def test_a_split_counts_where_keras_splits(model, split):
+    """Beside `validation_data` it does not, and all rows are trained on."""
+    x, y = networks.data(12)
+    data = None if split is None else (x, y)
+    model.fit(x, y, validation_split=split, validation_data=data, verbose=0)
+    assert model.num_examples == rows_seen(model, "nll") == 12
+
+
 @pytest.mark.filterwarnings(OUT_OF_DATA)
 def test_a_pass_over_the_data_is_announced(model):
     with mock.patch.object(logging, "info") as info:
