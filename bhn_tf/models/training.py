@@ -206,6 +206,9 @@ class Training(keras.Model):
         del arguments["self"]
         self._assert_compile_called("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
+        if arguments["steps_per_epoch"]:
+            steps = arguments["steps_per_epoch"] * arguments["epochs"]
+            feed.num_trained_batches = steps
         self._build_from_feed(feed)
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+import bhn_tf
 from tests import networks
 
 
@@ -132,14 +133,38 @@ def test_a_pass_over_the_data_is_announced(model):
         assert said and not any("in one pass" in sentence for sentence in said)
 
 
+ENDLESS = 100
+
+
+def from_generator(num_batches):
+    """Batches of 4 rows, of which nobody knows how many come."""
+
+    def batches():
+        for _ in range(num_batches):
+            yield networks.data(4)
+        if num_batches == ENDLESS:
+            raise AssertionError("It would never have ended.")
+
+    x, y = networks.data(4)
+    return tf.data.Dataset.from_generator(
+        batches,
+        output_signature=(
+            tf.TensorSpec((None, *x.shape[1:]), x.dtype),
+            tf.TensorSpec((None,), y.dtype),
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: rows(13).batch(5).repeat(),
+        lambda: rows(13).repeat().filter(lambda x, y: y > 0).batch(5).prefetch(1),
+        lambda: from_generator(ENDLESS),
         lambda: Batches(13, num_batches=None),
         lambda: (networks.data(4) for _ in range(8)),
     ],
-    ids=["Dataset", "PyDataset", "generator"],
+    ids=["Dataset", "filtered", "of a generator", "PyDataset", "generator"],
 )
 def test_what_cannot_be_counted_is_asked_for(make):
     model = networks.bayesian(hypernet="mean_field")
@@ -153,6 +178,51 @@ def test_what_cannot_be_counted_is_asked_for(make):
     given.compile("sgd", run_eagerly=True)
     given.fit(make(), steps_per_epoch=3, verbose=0)
     assert given.num_examples == 100 and int(given.optimizer.iterations) == 3
+
+
+@pytest.mark.filterwarnings(OUT_OF_DATA)
+@pytest.mark.filterwarnings("ignore:The data set repeats itself")
+@pytest.mark.parametrize(
+    ["make", "steps", "epochs"],
+    [
+        (lambda: from_generator(6), None, 1),
+        (lambda: from_generator(6), 3, 2),
+        (lambda: rows(6).repeat().filter(lambda x, y: True).take(24).batch(4), 3, 2),
+        (lambda: from_generator(6).apply(length(6)), 3, 1),
+    ],
+    ids=["one pass", "all steps", "taken", "of a known length"],
+)
+def test_what_ends_within_the_training_is_counted(model, make, steps, epochs):
+    model.fit(make(), steps_per_epoch=steps, epochs=epochs, verbose=0)
+    assert model.num_examples == 24
+
+
+def length(num_batches):
+    return tf.data.experimental.assert_cardinality(num_batches)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Batches(13, num_batches=None),
+        lambda: from_generator(ENDLESS),
+        lambda: rows(13).repeat().filter(lambda x, y: True).batch(5),
+    ],
+    ids=["PyDataset", "of a generator", "filtered"],
+)
+def test_units_are_not_sought_without_end(make):
+    primary = keras.Sequential(
+        [keras.Input((networks.NUM_FEATURES,)), bhn_tf.layers.WeightNormDense(1)]
+    )
+    model = networks.bayesian(
+        primary,
+        "mean_field",
+        likelihood=bhn_tf.likelihoods.Standardized(bhn_tf.likelihoods.Gaussian()),
+        num_examples=13,
+    )
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match="model.likelihood.adapt"):
+        model.fit(make(), steps_per_epoch=3, verbose=0)
 
 
 def test_given_number_stays_and_disagreement_is_told():
