@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-import bhn_tf
 from tests import networks
 
 
@@ -199,30 +198,6 @@ def test_what_ends_within_the_training_is_counted(model, make, steps, epochs):
 
 def length(num_batches):
     return tf.data.experimental.assert_cardinality(num_batches)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Batches(13, num_batches=None),
-        lambda: from_generator(ENDLESS),
-        lambda: rows(13).repeat().filter(lambda x, y: True).batch(5),
-    ],
-    ids=["PyDataset", "of a generator", "filtered"],
-)
-def test_units_are_not_sought_without_end(make):
-    primary = keras.Sequential(
-        [keras.Input((networks.NUM_FEATURES,)), bhn_tf.layers.WeightNormDense(1)]
-    )
-    model = networks.bayesian(
-        primary,
-        "mean_field",
-        likelihood=bhn_tf.likelihoods.Standardized(bhn_tf.likelihoods.Gaussian()),
-        num_examples=13,
-    )
-    model.compile("sgd", run_eagerly=True)
-    with pytest.raises(ValueError, match="model.likelihood.adapt"):
-        model.fit(make(), steps_per_epoch=3, verbose=0)
 
 
 def test_given_number_stays_and_disagreement_is_told():

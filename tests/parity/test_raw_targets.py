@@ -59,6 +59,35 @@ def test_units_are_told_before_anything_is_judged():
         call()
 
 
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, index):
+        return X[:20], Y[:20, None]
+
+
+def of_a_generator():
+    def batches():
+        for _ in range(100):
+            yield X[:20], Y[:20, None]
+        raise AssertionError("It would never have ended.")
+
+    specs = tf.TensorSpec((None, 3)), tf.TensorSpec((None, 1))
+    return tf.data.Dataset.from_generator(batches, output_signature=specs)
+
+
+def filtered():
+    rows = tf.data.Dataset.from_tensor_slices((X[:20], Y[:20, None]))
+    return rows.repeat().filter(lambda x, y: True).batch(20)
+
+
+@pytest.mark.parametrize("make", [Endless, of_a_generator, filtered])
+def test_units_are_not_sought_without_end(make):
+    model = model_of(normalize_targets=True, num_examples=20)
+    with pytest.raises(ValueError, match="model.likelihood.adapt"):
+        model.fit(make(), steps_per_epoch=3, verbose=0)
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_cover_what_they_say(trained, level):
     lower, upper = trained.predict_interval(X[200:], level, verbose=0)
