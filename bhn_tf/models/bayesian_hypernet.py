@@ -472,17 +472,20 @@ class BayesianHypernet(PredictiveModel):
         names = set(store.keys())
         # Version 0.1 kept N, the weight of the KL and the flag as weights 0 to 2.
         is_old = {"0", "1", "2"} <= names
+        objective = self.objective
         num_examples = int(np.asarray(store["0" if is_old else "num_examples"]))
-        if num_examples:
-            self.objective.num_examples = num_examples
+        # N of the data that a running `fit` trains on is not that of a file.
+        may_take_it = not (objective.num_examples_is_given or objective.is_in_fit)
+        if num_examples and may_take_it:
+            objective.num_examples = num_examples
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        prior = self.objective.prior_settings
+        prior = objective.prior_settings
         if prior.around_trained is not None:
             prior.around_trained = np.asarray(store["prior_around_trained"])
-        if "counted_examples" in names:
+        if "counted_examples" in names and not objective.is_in_fit:
             counted = int(np.asarray(store["counted_examples"]))
-            self.objective.counted_examples = counted or None
+            objective.counted_examples = counted or None
         self._load_seeds(store)
 
 
