@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf.arguments import check_count
+from bhn_tf.models.targets import require_units
 from bhn_tf.random import stateless_seed
 
 tfd = tfp.distributions
@@ -157,6 +158,7 @@ def hamiltonian_monte_carlo(
     if not model.num_random:
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
     model.check_data(x, y)
+    require_units(model.likelihood)
     half = -(-num_burnin_steps // 2)
     num_kept = num_samples // num_chains
     total = 2 * half + num_kept

@@ -314,6 +314,16 @@ def repeats(dataset: tf.data.Dataset) -> bool:
     return is_repeated or any(map(repeats, dataset._inputs()))
 
 
+def is_endless(dataset: tf.data.Dataset) -> bool:
+    """Whether a data set is known to have no end, also where a filter hides it."""
+    cardinality = dataset.cardinality()
+    if cardinality != tf.data.UNKNOWN_CARDINALITY:
+        return bool(cardinality == tf.data.INFINITE_CARDINALITY)
+    ends = type(dataset).__name__.lstrip("_") in ("TakeDataset", "TakeWhileDataset")
+    inputs = dataset._inputs()
+    return not ends and len(inputs) == 1 and is_endless(inputs[0])
+
+
 def joined_over_replicas(values, strategy):
     """Joins what the replicas of a strategy have returned on the axis of rows."""
     return reduce_per_replica(values, strategy, reduction="concat")

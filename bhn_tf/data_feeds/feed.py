@@ -21,7 +21,13 @@ class Feed:
         x: Inputs, or what yields whole batches.
         y: Labels, where `x` does not yield them.
         sample_weight: Weights, where `x` does not yield them.
+
+    Attributes:
+        num_trained_batches: How many batches the training takes in all; `None` where
+            it takes what there is.
     """
+
+    num_trained_batches: int | None = None
 
     def __init__(self, x, y=None, sample_weight=None):
         self.x, self.y, self.sample_weight = x, y, sample_weight

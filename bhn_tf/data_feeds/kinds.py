@@ -11,6 +11,7 @@ from absl import logging
 
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, is_text, num_rows
+from bhn_tf.data_feeds.loaders import dataset_of_loader, is_loader
 
 
 def feed_of(x, y=None, sample_weight=None) -> Feed:
@@ -32,8 +33,8 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
         return PyDatasetFeed(x, y, sample_weight)
     if hasattr(x, "__next__"):
         return GeneratorFeed(x, y, sample_weight)
-    if hasattr(x, "__iter__") and type(x).__name__ in ("DataLoader", "IterDataset"):
-        return DatasetFeed(_dataset_of_loader(x), y, sample_weight)
+    if is_loader(x):
+        return DatasetFeed(dataset_of_loader(x), y, sample_weight)
     for name, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
         _refuse_no_arrays(name, values)
     return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
@@ -131,8 +132,7 @@ class DatasetFeed(Feed):
             raise ValueError(
                 f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}"
             )
-        cardinality = int(self.x.cardinality())
-        if cardinality == tf.data.INFINITE_CARDINALITY:
+        if keras_adapter.is_endless(self.x):
             raise ValueError(
                 f"The data set is endless, so N is not known. {HOW_TO_GIVE_N}"
             )
@@ -143,13 +143,30 @@ class DatasetFeed(Feed):
                 f"the KL will weigh too little. {HOW_TO_GIVE_N}",
                 stacklevel=5,
             )
+        cardinality = int(self.x.cardinality())
         if cardinality >= 0 and batch_size is not None:
             return self._announced(cardinality * batch_size)
         logging.info("Counting the training examples in one pass over the data set.")
-        total = int(self.x.reduce(tf.constant(0, tf.int64), _add_rows))
+        # One batch more tells that there are more.
+        counted = self.x if self._most is None else self.x.take(self._most + 1)
+        num_batches, total = counted.reduce(tf.zeros([2], tf.int64), _add_batch).numpy()
+        if self._most is not None and num_batches > self._most:
+            raise ValueError(
+                f"The data set goes on beyond the {self._most} batches of all steps of "
+                f"all epochs, and may be endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
         if total == 0:
             raise ValueError(NO_BATCH)
-        return self._announced(total)
+        return self._announced(int(total))
+
+    @property
+    def _most(self) -> int | None:
+        """How many batches are read before training, where the length is not known.
+
+        Nothing tells a generator that ends from one that does not.
+        """
+        is_known = self.x.cardinality() != tf.data.UNKNOWN_CARDINALITY
+        return None if is_known else self.num_trained_batches
 
     def _announced(self, count):
         logging.info(
@@ -159,12 +176,16 @@ class DatasetFeed(Feed):
         return count
 
     def labels_and_weights(self):
-        if self.x.cardinality() == tf.data.INFINITE_CARDINALITY:
+        is_distributed = not isinstance(self.x, tf.data.Dataset)
+        if is_distributed or keras_adapter.is_endless(self.x):
             super().labels_and_weights()
         without_inputs = self.x.map(
             lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1:]
         )
-        yield from without_inputs
+        for index, batch in enumerate(without_inputs):
+            if index == self._most:
+                super().labels_and_weights()
+            yield batch
 
     def checked(self, checks):
         self.refuse_empty()
@@ -178,33 +199,9 @@ class DatasetFeed(Feed):
         )
 
 
-def _dataset_of_loader(loader) -> tf.data.Dataset:
-    """A PyTorch or Grain loader as a data set, which can be checked and counted."""
-
-    def batches():
-        for batch in loader:
-            yield _as_arrays(batch)
-
-    first = next(batches(), None)
-    if first is None:
-        raise ValueError(NO_BATCH)
-    signature = keras.tree.map_structure(
-        lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), first
-    )
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    if hasattr(loader, "__len__"):
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
-    return dataset
-
-
-def _as_arrays(batch):
-    """A batch as a tuple of NumPy arrays, which loaders like to give as a list."""
-    return keras.tree.map_structure(np.asarray, keras.tree.lists_to_tuples(batch))
-
-
-def _add_rows(total, *batch):
+def _add_batch(total, *batch):
     rows = tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
-    return total + rows
+    return total + tf.stack([1, rows])
 
 
 class PyDatasetFeed(Feed):
@@ -246,6 +243,8 @@ class PyDatasetFeed(Feed):
         )
 
     def labels_and_weights(self):
+        if self.x.num_batches is None:
+            super().labels_and_weights()
         for index in range(self.x.num_batches):
             yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1:]
 

@@ -218,8 +218,16 @@ class LocationScale(Distributional):
 
     @property
     def stddev(self) -> float:
-        """Initial standard deviation of the noise, in the units of y."""
-        return self._initial[self.varying] * self.stddev_of_unit
+        """Standard deviation of the noise as it is now, in the units of y.
+
+        With `heteroscedastic` it is what the network's own numbers are multiplied by.
+        """
+        return float(self.number(str(self.varying), tf.float32)) * self.stddev_of_unit
+
+    @property
+    def is_noise_fixed(self) -> bool:
+        """Whether the noise is neither learned nor given by the network."""
+        return not (self._is_learned or self.heteroscedastic)
 
     def set_stddev(self, stddev: float) -> None:
         """Sets the noise, for example to the spread of the data before training.

@@ -3,6 +3,7 @@
 import math
 
 import keras
+import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import LocationScale
@@ -127,7 +128,7 @@ class StudentT(LocationScale):
 
     @property
     def stddev_of_unit(self):
-        df = self._initial["df"]
+        df = float(self.number("df", tf.float32))
         return math.sqrt(df / (df - 2.0))
 
     def distribution(self, raw):

@@ -14,7 +14,7 @@ from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.scales import checked_scales, network_with_scales
-from bhn_tf.models.targets import set_noise_to_targets
+from bhn_tf.models.targets import require_units, set_noise_to_targets
 from bhn_tf.networks.paths import layer_paths
 
 #: Marks files in which g has the order of the network's own layers.
@@ -202,6 +202,7 @@ class BayesianHypernet(PredictiveModel):
         """
         check_count("num_samples", num_samples, minimum=2)
         self.check_data(x, y)
+        require_units(self.likelihood)
         seed = workers.agreed_seed(self.distribute_strategy, seed)
         draws = self.posterior.draw(num_samples, seed)
         log_probs = self._log_probs(x, y, batch_size, draws)
@@ -286,7 +287,8 @@ class BayesianHypernet(PredictiveModel):
         are set in the mean of its last affine map. An output that does not vary over
         `x` (constant data, a single row) keeps its scale and bias, and so does a
         recurrent layer. With `y`, the noise of a regression starts at the standard
-        deviation of its targets.
+        deviation of its targets where it is learned or the network's; noise that was
+        fixed stays.
 
         It happens once: a model that has been initialised, also before it was saved,
         is left alone.
@@ -470,17 +472,20 @@ class BayesianHypernet(PredictiveModel):
         names = set(store.keys())
         # Version 0.1 kept N, the weight of the KL and the flag as weights 0 to 2.
         is_old = {"0", "1", "2"} <= names
+        objective = self.objective
         num_examples = int(np.asarray(store["0" if is_old else "num_examples"]))
-        if num_examples:
-            self.objective.num_examples = num_examples
+        # N of the data that a running `fit` trains on is not that of a file.
+        may_take_it = not (objective.num_examples_is_given or objective.is_in_fit)
+        if num_examples and may_take_it:
+            objective.num_examples = num_examples
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        prior = self.objective.prior_settings
+        prior = objective.prior_settings
         if prior.around_trained is not None:
             prior.around_trained = np.asarray(store["prior_around_trained"])
-        if "counted_examples" in names:
+        if "counted_examples" in names and not objective.is_in_fit:
             counted = int(np.asarray(store["counted_examples"]))
-            self.objective.counted_examples = counted or None
+            objective.counted_examples = counted or None
         self._load_seeds(store)
 
 

@@ -238,6 +238,11 @@ class Bound(MaximumLikelihood):
         kept = self._kept_kl_weight
         return self.kl_weight if kept is None else kept
 
+    @property
+    def is_in_fit(self) -> bool:
+        """Whether a `fit` is running."""
+        return self._kept_kl_weight is not None
+
     @contextlib.contextmanager
     def settings_of_fit(self):
         # A callback of one `fit` may have another in it.

@@ -25,14 +25,14 @@ def adapt_to_targets(likelihood, feed, validation_split: float = 0.0) -> None:
         ValueError: If the targets cannot be read before training.
     """
     parts = likelihood.parts_of_outputs()
-    if all(not isinstance(part, Standardized) or part.is_adapted for part in parts):
+    if not any(map(_lacks_units, parts)):
         return
     num_rows = None if feed.num_rows is None else feed.count(validation_split)
     batches = [
         _targets_and_weights(likelihood, *batch) for batch in feed.labels_and_weights()
     ]
     for part, *of_batches in zip(parts, *batches, strict=True):
-        if not isinstance(part, Standardized) or part.is_adapted:
+        if not _lacks_units(part):
             continue
         targets, weights = zip(*of_batches, strict=True)
         y = np.concatenate(targets)[:num_rows]
@@ -40,6 +40,20 @@ def adapt_to_targets(likelihood, feed, validation_split: float = 0.0) -> None:
         if weights[0] is not None:
             weight = np.concatenate(weights)[:num_rows]
         part.adapt(y, weight)
+
+
+def require_units(likelihood) -> None:
+    """Raises `ValueError` where targets would be judged in units that nobody told."""
+    if any(map(_lacks_units, likelihood.parts_of_outputs())):
+        raise ValueError(
+            "The units of the targets are not known, in which a network with "
+            "`normalize_targets=True` is trained and judged: call `fit` first, or tell "
+            "them to the likelihood, `model.likelihood.adapt(y)`."
+        )
+
+
+def _lacks_units(part) -> bool:
+    return isinstance(part, Standardized) and not part.is_adapted
 
 
 def warn_of_units(likelihood, feed) -> None:
@@ -73,6 +87,8 @@ def warn_of_units(likelihood, feed) -> None:
 def set_noise_to_targets(likelihood, y) -> None:
     """Starts the noise of regressions at the standard deviation of their targets.
 
+    What was settled before stays: noise that is not learned, and units.
+
     Args:
         likelihood: The model's likelihood.
         y: Labels, as arrays.
@@ -80,9 +96,9 @@ def set_noise_to_targets(likelihood, y) -> None:
     parts = likelihood.parts_of_outputs()
     both = _targets_and_weights(likelihood, y, None)
     for part, (targets, _) in zip(parts, both, strict=True):
-        if isinstance(part, Standardized):
+        if _lacks_units(part):
             part.adapt(targets)
-        elif part.has_unit and targets.std() > 0:
+        elif part.has_unit and not part.is_noise_fixed and targets.std() > 0:
             part.set_stddev(float(targets.std()))
 
 

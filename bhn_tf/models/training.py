@@ -11,6 +11,7 @@ from bhn_tf.data_feeds import feed_of, readable_data_errors
 from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
+from bhn_tf.models.targets import require_units
 
 
 class Training(keras.Model):
@@ -205,8 +206,13 @@ class Training(keras.Model):
         del arguments["self"]
         self._assert_compile_called("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
+        if arguments["steps_per_epoch"]:
+            steps = arguments["steps_per_epoch"] * arguments["epochs"]
+            feed.num_trained_batches = steps
         self._build_from_feed(feed)
-        training_options.check_validation_split(arguments["validation_split"])
+        arguments["validation_split"] = training_options.validation_split_of(
+            arguments["validation_split"], arguments["validation_data"]
+        )
         if arguments["class_weight"] is not None:
             training_options.check_class_weight(
                 arguments["class_weight"], self.raw_outputs
@@ -305,7 +311,7 @@ class Training(keras.Model):
         self._assert_compile_called("train_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
-        self.objective.require_num_examples()
+        self._require_told()
         self._remember_dtypes(feed)
         feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", feed)
@@ -337,7 +343,7 @@ class Training(keras.Model):
     @contextlib.contextmanager
     def _evaluation(self, num_samples, seed, feed):
         """Makes the draws of an evaluation and lets its logs show."""
-        self.objective.require_num_examples()
+        self._require_told()
         num_samples = self.eval_samples if num_samples is None else num_samples
         check_count("num_samples", num_samples, minimum=0)
         seed = workers.agreed_seed(self.distribute_strategy, seed)
@@ -355,6 +361,11 @@ class Training(keras.Model):
                 raise ValueError(
                     "The data yielded no row, so there is nothing to report."
                 )
+
+    def _require_told(self):
+        """Refuses what `fit` finds out by itself, and a single batch does not tell."""
+        self.objective.require_num_examples()
+        require_units(self.likelihood)
 
     def _sums_of_metrics(self):
         """Variables that another evaluation, or training, may be in the middle of."""

@@ -37,13 +37,18 @@ def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
         )
 
 
-def check_validation_split(validation_split) -> None:
-    """Raises `ValueError` unless the split is a share of the rows, or none."""
+def validation_split_of(validation_split, validation_data) -> float:
+    """Returns the share of the rows that Keras sets aside: none beside other data.
+
+    Raises:
+        ValueError: Unless the split is a share of the rows, or none.
+    """
     if not 0.0 <= (validation_split or 0.0) < 1.0:
         raise ValueError(
             "Expected `validation_split` to be a share of the rows, from 0 up to "
             f"but not 1, got {validation_split!r}."
         )
+    return validation_split if validation_data is None and validation_split else 0.0
 
 
 def check_class_weight(class_weight, raw_outputs) -> None:

@@ -33,9 +33,13 @@ def fold(layer, copied) -> None:
         layer: A layer with its weights.
         copied: The one in its place, built.
     """
-    for old, new in pairs(layer, copied):
+    both = pairs(layer, copied)
+    for old, new in both:
         if type(old) is type(new):
             carry_own_state(old, new)
+    # Last: the cell of a recurrent layer has its generated weights among its own.
+    for old, new in both:
+        if type(old) is type(new):
             _carry_generated(old, new)
         elif isinstance(old, RandomLayer | RandomParts):
             # Cells of recurrent layers differ as well, and are folded with them.

@@ -218,6 +218,27 @@ def test_weights_file_fits_a_model_built_anew(name, tmp_path):
     assert again.num_examples == 12
 
 
+def test_a_given_number_of_examples_outlives_weights_of_another(model, tmp_path):
+    """Those of a pre-training, say; one that was not given is taken from the file."""
+    model.save_weights(tmp_path / "model.weights.h5")
+    again = uncompiled("sequential")
+    again.num_examples = 7
+    again.load_weights(tmp_path / "model.weights.h5")
+    assert again.num_examples == 7
+
+
+def test_a_resumed_fit_counts_its_own_examples(tmp_path):
+    x, y = continuation.data()
+    for num_rows in (len(x), 5):
+        backup = keras.callbacks.BackupAndRestore(tmp_path, delete_checkpoint=False)
+        model = networks.bayesian(hypernet="mean_field")
+        model.compile("sgd", run_eagerly=True)
+        rows = x[:num_rows], y[:num_rows]
+        model.fit(*rows, epochs=2, callbacks=[backup], verbose=0)
+        assert model.num_examples == num_rows
+        assert model.objective.counted_examples == num_rows
+
+
 def test_copies_have_weights_of_their_own(model):
     x, _ = continuation.data()
     json.dumps(model.get_config())

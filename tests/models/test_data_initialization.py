@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bhn_tf
-from bhn_tf import layers
+from bhn_tf import layers, likelihoods
 from tests import networks
 
 
@@ -70,15 +70,54 @@ def test_data_that_do_not_vary_keep_scales_finite(x, rows):
     assert np.isfinite(before).all()
 
 
-def test_the_noise_starts_at_the_spread_of_the_targets():
-    x, _ = networks.data(64)
-    y = 100.0 + 20.0 * x[:, :1]
+def regression(likelihood):
+    outputs = 2 if getattr(likelihood, "heteroscedastic", False) else 1
     primary = keras.Sequential(
-        [keras.Input((networks.NUM_FEATURES,)), layers.WeightNormDense(1)]
+        [keras.Input((networks.NUM_FEATURES,)), layers.WeightNormDense(outputs)]
     )
-    model = networks.bayesian(
-        primary, likelihood=bhn_tf.likelihoods.Gaussian(trainable=True)
-    )
+    return networks.bayesian(primary, "mean_field", likelihood=likelihood)
+
+
+@pytest.fixture
+def targets():
+    x, _ = networks.data(64)
+    return x, 100.0 + 20.0 * x[:, :1]
+
+
+FAMILIES = pytest.mark.parametrize(
+    "family", [likelihoods.Gaussian, likelihoods.Laplace, likelihoods.StudentT]
+)
+
+
+@FAMILIES
+@pytest.mark.parametrize("option", ["trainable", "heteroscedastic"])
+def test_the_noise_starts_at_the_spread_of_the_targets(family, option, targets):
+    """And no warning, an error in the tests, says that it starts elsewhere."""
+    x, y = targets
+    model = regression(family(**{option: True}))
     assert model.initialize_from_data(x, y)
-    aleatoric = model.predict_uncertainty(x, num_samples=2, verbose=0)["aleatoric_std"]
-    np.testing.assert_allclose(aleatoric, y.std(), rtol=1e-5)
+    np.testing.assert_allclose(model.likelihood.stddev, y.std(), rtol=1e-5)
+    if option == "trainable":
+        scores = model.predict_uncertainty(x, num_samples=2, verbose=0)
+        np.testing.assert_allclose(scores["aleatoric_std"], y.std(), rtol=1e-5)
+    model.compile("sgd", run_eagerly=True)
+    model.fit(x, y, steps_per_epoch=1, verbose=0)
+
+
+@FAMILIES
+def test_noise_that_was_fixed_stays(family, targets):
+    x, y = targets
+    model = regression(family())
+    before = model.likelihood.stddev
+    assert model.initialize_from_data(x, y)
+    assert model.likelihood.stddev == before
+    scores = model.predict_uncertainty(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(scores["aleatoric_std"], before, rtol=1e-5)
+
+
+def test_units_that_were_told_stay(targets):
+    x, y = targets
+    model = regression(likelihoods.Standardized(likelihoods.Gaussian()))
+    model.likelihood.adapt(y)
+    model.initialize_from_data(x[:8], y[:8])
+    np.testing.assert_allclose(model.likelihood.loc, y.mean(axis=0), rtol=1e-5)

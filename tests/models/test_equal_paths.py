@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bhn_tf import layers
 from bhn_tf.layers import WeightNormDense
 from tests import networks
 
@@ -133,6 +134,30 @@ def test_other_generated_values(random):
     )
     centre = model.hypernet.center()
     np.testing.assert_allclose(model(x, scales=centre), model.primary(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("random", [*layers.WeightNormLSTM.GENERATED][1:])
+def test_draws_of_layers_with_cells(random):
+    """What a cell holds is generated for the layer around it."""
+    sequences = keras.Input((4, 3))
+    recurrent = layers.WeightNormLSTM(2, return_sequences=True, random=random)
+    hidden = keras.layers.Bidirectional(recurrent)(sequences)
+    for kind in (layers.WeightNormGRU, layers.WeightNormSimpleRNN):
+        hidden = kind(4, return_sequences=True, random=random)(hidden)
+    for rank in (1, 2, 3):
+        kind = getattr(layers, f"WeightNormConvLSTM{rank}D")
+        image = keras.layers.Reshape((4, *[1] * (rank - 1), -1, 1))(hidden)
+        hidden = keras.layers.Reshape((4, -1))(
+            kind(2, 1, return_sequences=True, random=random)(image)
+        )
+    outputs = keras.layers.Dense(3)(keras.layers.Flatten()(hidden))
+    model = networks.bayesian(keras.Model(sequences, outputs), "mean_field")
+    x = np.random.default_rng(0).normal(size=(NUM_ROWS, 4, 3)).astype("float32")
+    scales = 3.0 * model.sample_scales(2, seed=7)
+    for one in scales:
+        expected = model(x, scales=one)
+        np.testing.assert_allclose(model.draw(scales=one)(x), expected, atol=1e-5)
+        assert np.abs(expected - model.primary(x)).max() > 1e-3
 
 
 def test_deterministic_layers_have_no_share():

@@ -111,6 +111,15 @@ def test_validation_split_is_that_of_keras(model, num_rows, split):
     assert model.num_examples == rows_seen(model, "nll")
 
 
+@pytest.mark.parametrize("split", [0.5, None])
+def test_a_split_counts_where_keras_splits(model, split):
+    """Beside `validation_data` it does not, and all rows are trained on."""
+    x, y = networks.data(12)
+    data = None if split is None else (x, y)
+    model.fit(x, y, validation_split=split, validation_data=data, verbose=0)
+    assert model.num_examples == rows_seen(model, "nll") == 12
+
+
 @pytest.mark.filterwarnings(OUT_OF_DATA)
 def test_a_pass_over_the_data_is_announced(model):
     with mock.patch.object(logging, "info") as info:
@@ -123,14 +132,38 @@ def test_a_pass_over_the_data_is_announced(model):
         assert said and not any("in one pass" in sentence for sentence in said)
 
 
+ENDLESS = 100
+
+
+def from_generator(num_batches):
+    """Batches of 4 rows, of which nobody knows how many come."""
+
+    def batches():
+        for _ in range(num_batches):
+            yield networks.data(4)
+        if num_batches == ENDLESS:
+            raise AssertionError("It would never have ended.")
+
+    x, y = networks.data(4)
+    return tf.data.Dataset.from_generator(
+        batches,
+        output_signature=(
+            tf.TensorSpec((None, *x.shape[1:]), x.dtype),
+            tf.TensorSpec((None,), y.dtype),
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: rows(13).batch(5).repeat(),
+        lambda: rows(13).repeat().filter(lambda x, y: y > 0).batch(5).prefetch(1),
+        lambda: from_generator(ENDLESS),
         lambda: Batches(13, num_batches=None),
         lambda: (networks.data(4) for _ in range(8)),
     ],
-    ids=["Dataset", "PyDataset", "generator"],
+    ids=["Dataset", "filtered", "of a generator", "PyDataset", "generator"],
 )
 def test_what_cannot_be_counted_is_asked_for(make):
     model = networks.bayesian(hypernet="mean_field")
@@ -144,6 +177,27 @@ def test_what_cannot_be_counted_is_asked_for(make):
     given.compile("sgd", run_eagerly=True)
     given.fit(make(), steps_per_epoch=3, verbose=0)
     assert given.num_examples == 100 and int(given.optimizer.iterations) == 3
+
+
+@pytest.mark.filterwarnings(OUT_OF_DATA)
+@pytest.mark.filterwarnings("ignore:The data set repeats itself")
+@pytest.mark.parametrize(
+    ["make", "steps", "epochs"],
+    [
+        (lambda: from_generator(6), None, 1),
+        (lambda: from_generator(6), 3, 2),
+        (lambda: rows(6).repeat().filter(lambda x, y: True).take(24).batch(4), 3, 2),
+        (lambda: from_generator(6).apply(length(6)), 3, 1),
+    ],
+    ids=["one pass", "all steps", "taken", "of a known length"],
+)
+def test_what_ends_within_the_training_is_counted(model, make, steps, epochs):
+    model.fit(make(), steps_per_epoch=steps, epochs=epochs, verbose=0)
+    assert model.num_examples == 24
+
+
+def length(num_batches):
+    return tf.data.experimental.assert_cardinality(num_batches)
 
 
 def test_given_number_stays_and_disagreement_is_told():

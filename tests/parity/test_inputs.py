@@ -158,6 +158,46 @@ def test_sources_of_batches(name):
     np.testing.assert_allclose(scores["mean"], expected, atol=1e-5)
 
 
+class DataLoader:
+    """Stands for PyTorch's: batches in lists, as long as the longest of their rows."""
+
+    def __iter__(self):
+        for start, length in ((0, 3), (6, 5)):
+            rows = slice(start, start + 6)
+            yield [np.repeat(X[rows, None, :], length, axis=1), Y[rows]]
+
+    def __len__(self):
+        raise TypeError("An iterable data set has no length.")
+
+
+class OwnLoader(DataLoader):
+    """One derived from it, which knows how many batches there are."""
+
+    def __len__(self):
+        return 2
+
+
+def of_sequences():
+    return keras.Sequential(
+        [
+            keras.Input((None, *X.shape[1:])),
+            keras.layers.SimpleRNN(3),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+@pytest.mark.parametrize("make", [DataLoader, OwnLoader])
+def test_batches_of_a_loader_have_lengths_of_their_own(make):
+    stock, model = twins(of_sequences)
+    for batch in make():
+        stock.train_on_batch(*batch)
+    model.fit(make(), verbose=0)
+    assert model.num_examples == ROWS
+    assert_same_weights(stock, model)
+
+
 def test_a_generator_builds_a_network_without_a_shape():
     network = keras.Sequential(
         [keras.layers.Dense(5), keras.layers.Dense(CLASSES, activation="softmax")]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bhn_tf.hamiltonian import hamiltonian_monte_carlo
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Gaussian
@@ -34,6 +35,57 @@ def trained():
 def test_raw_targets_are_warned_of_with_the_mend():
     with pytest.warns(UserWarning, match="normalize_targets=True"):
         model_of().fit(X[:20], Y[:20], verbose=0)
+
+
+def test_units_are_told_before_anything_is_judged():
+    """Weights that were trained in raw units would mean something else after `fit`."""
+    x, y = X[:20], Y[:20]
+    model = model_of(normalize_targets=True, num_examples=20)
+    calls = [
+        lambda: model.train_on_batch(x, y),
+        lambda: model.test_on_batch(x, y),
+        lambda: model.evaluate(x, y, verbose=0),
+        lambda: model.elbo(x, y, num_samples=2),
+        lambda: hamiltonian_monte_carlo(model, x, y, num_samples=8, num_chains=2),
+    ]
+    before = model.get_weights()
+    for call in calls:
+        with pytest.raises(ValueError, match="units.*call `fit` first.*adapt"):
+            call()
+    for one, other in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    model.likelihood.adapt(y)
+    for call in calls[:-1]:
+        call()
+
+
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, index):
+        return X[:20], Y[:20, None]
+
+
+def of_a_generator():
+    def batches():
+        for _ in range(100):
+            yield X[:20], Y[:20, None]
+        raise AssertionError("It would never have ended.")
+
+    specs = tf.TensorSpec((None, 3)), tf.TensorSpec((None, 1))
+    return tf.data.Dataset.from_generator(batches, output_signature=specs)
+
+
+def filtered():
+    rows = tf.data.Dataset.from_tensor_slices((X[:20], Y[:20, None]))
+    return rows.repeat().filter(lambda x, y: True).batch(20)
+
+
+@pytest.mark.parametrize("make", [Endless, of_a_generator, filtered])
+def test_units_are_not_sought_without_end(make):
+    model = model_of(normalize_targets=True, num_examples=20)
+    with pytest.raises(ValueError, match="model.likelihood.adapt"):
+        model.fit(make(), steps_per_epoch=3, verbose=0)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])

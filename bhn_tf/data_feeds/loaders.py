@@ -1,0 +1,58 @@
+"""PyTorch's and Grain's loaders as data sets, which can be checked and counted."""
+
+import contextlib
+import itertools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.data_feeds.feed import NO_BATCH
+
+# As many batches as Keras's own adapters look at.
+_BATCHES_FOR_SHAPES = 2
+
+
+def is_loader(x) -> bool:
+    """Whether data are a loader, or of a class derived from one."""
+    # By name, since neither library is needed here.
+    names = {kind.__name__ for kind in type(x).__mro__}
+    return hasattr(x, "__iter__") and bool(names & {"DataLoader", "IterDataset"})
+
+
+def dataset_of_loader(loader) -> tf.data.Dataset:
+    """Returns a PyTorch or Grain loader as a data set.
+
+    Args:
+        loader: What yields batches anew each time.
+
+    Raises:
+        ValueError: If it yields none.
+    """
+
+    def batches():
+        for batch in loader:
+            yield _as_arrays(batch)
+
+    first = list(itertools.islice(batches(), _BATCHES_FOR_SHAPES))
+    if not first:
+        raise ValueError(NO_BATCH)
+    signature = keras.tree.map_structure(_spec_of_all, *first)
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    # PyTorch's has a `__len__` that raises where the length is not known.
+    with contextlib.suppress(TypeError):
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    return dataset
+
+
+def _as_arrays(batch):
+    """A batch as a tuple of NumPy arrays, which loaders like to give as a list."""
+    return keras.tree.map_structure(np.asarray, keras.tree.lists_to_tuples(batch))
+
+
+def _spec_of_all(first, *others) -> tf.TensorSpec:
+    """The shape of an array in all batches: open where they differ, as in length."""
+    shape = tf.TensorShape([None, *first.shape[1:]])
+    for other in others:
+        shape = shape.most_specific_compatible_shape(other.shape)
+    return tf.TensorSpec(shape, first.dtype)
