@@ -15,6 +15,8 @@ the posterior of every layer's scales against the prior.
 """
 
 import dataclasses
+import zlib
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -96,7 +98,8 @@ class Finetune:
     def load(self) -> dict:
         """Returns "train" and "test" as `(x, y)`, and what else belongs to them.
 
-        That is "num_classes", "anomalies" by name, and the "model" that is given.
+        That is "num_classes", "anomalies" by name, and the "model" that is given, with
+        the checksum of its file.
         """
         config = self.config
         given = _load_network(config.model) if config.model else None
@@ -110,6 +113,8 @@ class Finetune:
         data = load(config)
         x, _ = data["test"]
         _require_fit(given, x.shape[1:], data["num_classes"], config.model)
+        if given is not None:
+            data["checksum of --model"] = zlib.crc32(Path(config.model).read_bytes())
         return {**data, "model": given}
 
     def compute(self, folder: RunFolder, data: dict) -> dict:
