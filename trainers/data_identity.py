@@ -1,4 +1,4 @@
-"""By what a run knows its data again: numbers of rows, and checksums of some of them."""
+"""By what a run knows its data again: numbers of rows, and checksums of some."""
 
 import zlib
 

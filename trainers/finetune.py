@@ -114,6 +114,7 @@ class Finetune:
         x, _ = data["test"]
         _require_fit(given, x.shape[1:], data["num_classes"], config.model)
         if given is not None:
+            _require_convertible(given, config, len(data["train"][0]))
             data["checksum of --model"] = zlib.crc32(Path(config.model).read_bytes())
         return {**data, "model": given}
 
@@ -200,10 +201,16 @@ def make_network(kind: str, shape, num_outputs: int) -> keras.Model:
 def _load_network(path: str) -> keras.Model:
     try:
         model = keras.saving.load_model(path)
-    except (ValueError, OSError, TypeError) as error:
+    # Whatever the code of its layers raises.
+    except Exception as error:
         raise UsageProblem(f"--model={path} cannot be loaded: {error}") from error
     if isinstance(model, baselines.Deterministic):
         return model.posterior.network
+    if not hasattr(model, "input_shape"):
+        raise UsageProblem(
+            f"--model={path} holds a {type(model).__name__}, whose layers cannot be "
+            "exchanged. Give a Sequential or functional network of Keras."
+        )
     return model
 
 
@@ -217,6 +224,25 @@ def _require_fit(given, shape, classes: int, path: str) -> None:
             f"--model={path} maps {expected[0]} to {expected[1]}, but --dataset has "
             f"inputs {found[0]} and outputs {found[1]}."
         )
+
+
+def _require_convertible(given, config: Config, num_examples: int) -> None:
+    """Refuses a network that neither can be measured nor be made Bayesian."""
+    try:
+        baselines.Deterministic(given)
+    except ValueError as error:
+        raise UsageProblem(
+            f"--model={config.model} ends in the layer "
+            f"{type(given.layers[-1]).__name__}, of which is not known whether it "
+            "returns logits or probabilities. End it in a Dense without activation, "
+            "or in a Softmax."
+        ) from error
+    try:
+        bayesian(given, config, num_examples)
+    except ValueError as error:
+        raise UsageProblem(
+            f"--model={config.model} cannot become Bayesian: {error}"
+        ) from error
 
 
 def bayesian(network, config: Config, num_examples: int) -> bhn_tf.BayesianHypernet:

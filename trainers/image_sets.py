@@ -31,8 +31,8 @@ def load_splits(config: CommonConfig) -> dict:
     At --scale=smoke some rows stand for all.
 
     Raises:
-        UsageProblem: If the set cannot be read, has no training and test rows, or
-            has one class alone.
+        UsageProblem: If the set cannot be read, has no images, no training and test
+            rows, or one class alone.
     """
     splits = load_named(config.dataset, config, "dataset")
     if set(splits) == {"all"}:
@@ -45,6 +45,8 @@ def load_splits(config: CommonConfig) -> dict:
             "'test' are needed."
         )
     splits = {name: splits[name] for name in ("train", "test")}
+    if splits["train"][0].ndim != 4:
+        raise UsageProblem(f"--dataset={config.dataset} holds no images of classes.")
     if num_classes(splits) < 2:
         raise UsageProblem(
             f"--dataset={config.dataset} has one class; at least two are needed to "
@@ -85,12 +87,12 @@ def load_anomalies(
     return {
         set_name(name): _NOISE[name](num_rows, shape)
         if name in _NOISE
-        else data.as_images(_images(name, config, num_rows), *shape)
+        else _images(name, config, shape, num_rows)
         for name in names
     }
 
 
-def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
+def _images(name: str, config: CommonConfig, shape, num_rows: int) -> np.ndarray:
     try:
         # Sets that can be sliced are in random order, and may be large.
         x = load_named(name, config, "anomalies", f"test[:{num_rows}]")[0]
@@ -99,7 +101,13 @@ def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
         x = splits.get("test", next(iter(splits.values())))[0]
         # Folders are in the order of their classes.
         x = x[evenly(len(x), num_rows)]
-    return 1 - x if name in _INVERTED else x
+    try:
+        return data.as_images(1 - x if name in _INVERTED else x, *shape)
+    except ValueError as error:
+        raise UsageProblem(
+            f"--anomalies={name} cannot be brought to the shape {tuple(shape)} of "
+            f"--dataset={config.dataset}: {error}"
+        ) from error
 
 
 def evenly(num_rows: int, wanted: int) -> np.ndarray:

@@ -7,8 +7,8 @@ r"""Runs the paper's tables, row by row, and writes the page of results.
 
 Every row is a command of its own, printed before it starts; one runs at a time. What is
 found goes to the folder of results at once, so that a killed run goes on with the next
-row. Each --scale has a folder of its own, and results that were made with other flags are
-refused. `--notrain` trains nothing and writes the page anew from the results alone.
+row. Each --scale has a folder of its own, and results that were made with other flags
+are refused. `--notrain` trains nothing and writes the page anew from the results alone.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The runs behind the tables of `trainers.reproduce`, and whose results a file holds."""
+"""The runs behind the tables of `trainers.reproduce`, and what each has found."""
 
 import dataclasses
 import importlib

@@ -92,7 +92,7 @@ class RunFolder:
         self._lock.close()
 
     def learn_from(self, data) -> None:
-        """Says what the run learns from and is measured on, before it enters the folder.
+        """Says what the run is computed from, before it enters the folder.
 
         Args:
             data: See `trainers.data_identity.identity_of`.
