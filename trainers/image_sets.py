@@ -19,6 +19,28 @@ def set_name(name: str) -> str:
     return Path(name).name
 
 
+def require_own_names(names: Sequence[str], flag_name: str, taken=()) -> None:
+    """Refuses two sets that results would call by one name.
+
+    Args:
+        names: What a flag names.
+        flag_name: The flag.
+        taken: What results call others.
+
+    Raises:
+        UsageProblem: If a name is there twice, or taken.
+    """
+    seen = set(taken)
+    for name in map(set_name, names):
+        if name in seen:
+            others = f", and none of {', '.join(taken)}" if taken else ""
+            raise UsageProblem(
+                f"--{flag_name}={','.join(names)}: {name!r} is the name of two sets. "
+                f"Each needs its own{others}."
+            )
+        seen.add(name)
+
+
 def num_classes(splits: dict) -> int:
     """C of what `load_splits` returned."""
     return 1 + int(max(splits[name][1].max() for name in ("train", "test")))
@@ -76,14 +98,7 @@ def load_anomalies(
     Raises:
         UsageProblem: If a set cannot be read, or two have one name.
     """
-    taken = {"train", "test", set_name(config.dataset)}
-    for name in map(set_name, names):
-        if name in taken:
-            raise UsageProblem(
-                f"--anomalies={','.join(names)}: {name!r} is the name of two sets. "
-                "Each needs its own, and none that of --dataset, 'train' or 'test'."
-            )
-        taken.add(name)
+    require_own_names(names, "anomalies", ("train", "test", set_name(config.dataset)))
     return {
         set_name(name): _NOISE[name](num_rows, shape)
         if name in _NOISE

@@ -141,8 +141,7 @@ class RunFolder:
             write_json(self.path / _CONFIG, {**earlier, "data": data})
 
     def _identity(self) -> dict:
-        config = json.loads(json.dumps(dataclasses.asdict(self.config)))
-        return {"trainer": self._name, **config}
+        return {"trainer": self._name, **_as_json(self.config)}
 
     def _check(self) -> None:
         """Refuses a folder that this run cannot go on with, or cannot overwrite."""
@@ -153,7 +152,8 @@ class RunFolder:
                 f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
                 "folder itself."
             )
-        earlier = self._earlier()
+        # A flag that came later had no other value before.
+        earlier = {**_as_json(type(self.config)()), **self._earlier()}
         if self.config.overwrite:
             return
         if not self.config.resume:
@@ -164,7 +164,7 @@ class RunFolder:
         not_in_identity = _NOT_IN_IDENTITY | self.config.not_in_identity
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"
-            for name, value in self._identity().items()
+            for name, value in _as_json(self.config).items()
             if name not in not_in_identity and earlier.get(name) != value
         ]
         if different:
@@ -265,6 +265,10 @@ class RunFolder:
             return None
         mend = "Delete it: the run makes it again from its checkpoints."
         return read_json(path, dict, mend)
+
+
+def _as_json(config: CommonConfig) -> dict:
+    return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def _is_empty(folder: Path) -> bool:

@@ -51,6 +51,16 @@ def test_another_configuration_is_refused_and_nothing_lost(config):
     assert RunFolder(config, "name").read_results() == {"a": 1}
 
 
+def test_a_flag_that_came_later_had_its_default_before(config):
+    path = finish(config).path / "config.json"
+    written = json.loads(path.read_text())
+    del written["hypernet"]
+    path.write_text(json.dumps(written))
+    assert RunFolder(config, "name").read_results() == {"a": 1}
+    with pytest.raises(UsageProblem, match="--hypernet=realnvp there, iaf now"):
+        RunFolder(dataclasses.replace(config, hypernet="iaf"), "name")
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_another_trainers_folder_is_refused(config, overwrite):
     finish(config)
