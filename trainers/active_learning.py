@@ -32,7 +32,7 @@ from trainers.config import (
     sizes,
     some_of,
 )
-from trainers.image_sets import load_splits
+from trainers.image_sets import load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.networks import Layers, gal_convolutional, perceptron
 from trainers.run_folder import RunFolder
@@ -126,6 +126,15 @@ def _load(config: Config) -> dict:
             f"--candidate_size={config.candidate_size} is less than --query_size="
             f"{config.query_size}, the number of candidates that are labelled."
         )
+    shape = sets["train"][0].shape[1:]
+    for method in config.methods:
+        try:
+            _make_model(config, shape, num_classes(sets), method)
+        except ValueError as error:
+            raise UsageProblem(
+                f"--network={config.network} --filters={config.filters}: no network "
+                f"can be made for images of shape {tuple(shape)}. {error}"
+            ) from error
     return sets
 
 

@@ -20,6 +20,7 @@ from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
+    require_models,
     train_methods,
     training_rows,
 )
@@ -86,6 +87,9 @@ class AdversarialDetection:
 
     def load(self) -> dict:
         splits = load_splits(self.config)
+        shape = splits["test"][0].shape[1:]
+        names = _compared(self.config)
+        require_models(names, self.config, shape, num_classes(splits))
         return {**splits, "train": training_rows(self.config, *splits["train"])}
 
     def compute(self, folder: RunFolder, sets: dict) -> dict:
@@ -108,6 +112,14 @@ def run(config: Config) -> dict:
     return experiment.run(AdversarialDetection(config))
 
 
+def _main(config: Config) -> str:
+    return f"bhn_{config.hypernet}"
+
+
+def _compared(config: Config) -> list[str]:
+    return list(dict.fromkeys([*_METHODS, _main(config)]))
+
+
 def _epsilons(config: Config) -> list[float]:
     """The step sizes in order, after the rows as they are."""
     epsilons = sorted({*config.epsilons} - {0.0})
@@ -118,10 +130,10 @@ def _epsilons(config: Config) -> list[float]:
 
 
 def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
-    main = f"bhn_{config.hypernet}"
+    main = _main(config)
     measured = {}
     for method, model, seconds in train_methods(
-        dict.fromkeys([*_METHODS, main]),
+        _compared(config),
         config,
         folder,
         *sets["train"],

@@ -22,6 +22,7 @@ from trainers import experiment
 from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
+    require_models,
     train_methods,
     training_rows,
 )
@@ -98,6 +99,7 @@ def _load(config: Config) -> dict:
         splits, unseen = _without_class(splits, config.exclude_class)
     splits["train"] = training_rows(config, *splits["train"])
     x = splits["test"][0]
+    require_models(_METHODS, config, x.shape[1:], num_classes(splits))
     others = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
     if not others and not unseen:
         raise UsageProblem("--anomalies= is empty: give at least one set.")

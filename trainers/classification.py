@@ -23,6 +23,7 @@ from trainers.comparison import (
     ComparisonConfig,
     predict_uncertainty,
     quality_of,
+    require_models,
     train_methods,
     training_rows,
 )
@@ -75,6 +76,9 @@ class Classification:
         for trial in _trials(self.config):
             training_rows(trial, *splits["train"])
         x, _ = splits["test"]
+        require_models(
+            self.config.methods, self.config, x.shape[1:], num_classes(splits)
+        )
         names = self.config.anomalies
         anomalies = load_anomalies(self.config, names, x.shape[1:], len(x))
         return {**splits, "anomalies": anomalies}

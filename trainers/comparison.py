@@ -12,6 +12,7 @@ from trainers import methods
 from trainers.config import (
     CommonConfig,
     UsageProblem,
+    as_text,
     at_least,
     flag,
     one_of,
@@ -110,6 +111,40 @@ def training_rows(config: ComparisonConfig, x, y) -> tuple:
             f"{sorted(missing)}. Give more."
         )
     return x[rows], y[rows]
+
+
+def require_models(names: Sequence[str], config, shape, num_classes: int) -> None:
+    """Makes every method's model once, before anything is written.
+
+    Args:
+        names: See `train_methods`.
+        config: Sizes and training.
+        shape: Of one row.
+        num_classes: C.
+
+    Raises:
+        UsageProblem: If the flags allow no such model, or none that can be trained.
+    """
+    for name in names:
+        flags = ["network", "units", "random"]
+        flags += ["filters"] if config.network == "cnn" else ["hypernet"]
+        try:
+            model = _model(name, config, shape, num_classes, num_examples=1)
+            if name.startswith("bhn") and _noise_of(config):
+                flags = ["noise_groups", "random"]
+                model.posterior.require_scales_per_row()
+        except ValueError as error:
+            given = (f"--{each}={as_text(getattr(config, each))}" for each in flags)
+            raise UsageProblem(
+                f"{' '.join(given)}: no {methods.METHOD_NAMES[name]} can be made for "
+                f"rows of shape {tuple(shape)}. {error}"
+            ) from error
+        if name.startswith("bhn") and not model.num_random:
+            raise UsageProblem(
+                f"--random={as_text(config.random)}: nothing is generated, so that "
+                "there is no posterior. Let one layer have 'scale'; without, it is the "
+                "method 'deterministic'."
+            )
 
 
 def train_methods(

@@ -92,7 +92,7 @@ class CheckedConfig:
                 raise UsageProblem(f"--{field.name}={value} is not a finite number.")
             if check is not None and not check(value):
                 raise UsageProblem(
-                    f"--{field.name}={_as_text(value)} makes no sense: it has to be "
+                    f"--{field.name}={as_text(value)} makes no sense: it has to be "
                     f"{field.metadata['advice']}."
                 )
 
@@ -146,7 +146,8 @@ class CommonConfig(CheckedConfig):
         return self.smoke or self.scale == "smoke"
 
 
-def _as_text(value) -> str:
+def as_text(value) -> str:
+    """A value as it is written behind a flag."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

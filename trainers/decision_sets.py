@@ -16,8 +16,14 @@ import scipy.stats
 from bhn_tf import baselines, conformal, likelihoods, metrics
 from bhn_tf.conformal import ranks
 from bhn_tf.tables import text_table
-from trainers.comparison import ComparisonConfig, quality_of, train_methods
-from trainers.image_sets import load_named
+from trainers.comparison import (
+    ComparisonConfig,
+    quality_of,
+    require_models,
+    train_methods,
+)
+from trainers.config import UsageProblem
+from trainers.image_sets import load_named, require_own_names, set_name
 from trainers.kept_rows import KeptRows
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
@@ -25,8 +31,6 @@ from trainers.run_folder import RunFolder
 METHODS = ("bhn", "mc_dropout")
 LEVELS = (0.9, 0.99)
 _MOST_ROWS = 5_000
-# Convolutions of 15,000 images under every draw are most of the time of a run.
-_MOST_SAMPLES = 20
 #: Of `conformal`: the score, and whether its coverage is exact. Without randomisation
 #: the least likely classes of all rows tie, and sets may hold more than was asked.
 SCORES = {
@@ -49,24 +53,34 @@ class Parts(NamedTuple):
 
 
 def load(config) -> dict[str, Parts]:
-    """Returns the `Parts` of each set by name.
+    """Returns the `Parts` of each set by what results call it.
 
     Training and calibration rows are of the set's training split, 5,000 each or the
     halves of it, test rows are its test split. A set with one split is parted.
 
     Raises:
-        UsageProblem: If a set cannot be read.
+        UsageProblem: If a set cannot be read, has too few rows, or no network can be
+            made for it; or if two have one name.
     """
-    return {name: _parts(config, name) for name in config.image_sets}
+    require_own_names(config.image_sets, "image_sets")
+    sets = {}
+    for name in config.image_sets:
+        sets[set_name(name)] = parts = _parts(config, name)
+        try:
+            _require_suitable(config, parts)
+        except UsageProblem as problem:
+            raise UsageProblem(f"--image_sets={name}: {problem}") from problem
+    return sets
 
 
 def _parts(config, name: str) -> Parts:
     splits = load_named(name, config, "image_sets")
-    x, y = splits.get("train") or next(iter(splits.values()))
+    has_test = {"train", "test"} <= set(splits)
+    x, y = splits["train"] if has_test else next(iter(splits.values()))
     order = np.random.default_rng(config.seed).permutation(len(x))
     if config.is_smoke:
         order = order[:900]
-    if "train" in splits:
+    if has_test:
         size = min(_MOST_ROWS, len(order) // 2)
         learn, calibrate = order[:size], order[size : 2 * size]
         test = tuple(part[:300] if config.is_smoke else part for part in splits["test"])
@@ -75,6 +89,26 @@ def _parts(config, name: str) -> Parts:
         learn, calibrate, rest = np.split(order, ends)
         test = x[rest], y[rest]
     return Parts((x[learn], y[learn]), (x[calibrate], y[calibrate]), test)
+
+
+def _require_suitable(config, parts: Parts) -> None:
+    x, _ = parts.train
+    if x.ndim != 4 or _num_classes(parts) < 2:
+        raise UsageProblem("it holds no images of at least two classes.")
+    needed = ranks.rows_needed(max(LEVELS))
+    num_calibration = len(parts.calibration[1])
+    if num_calibration < needed or not len(parts.test[1]):
+        raise UsageProblem(
+            f"it has {num_calibration} rows to calibrate on, and the level "
+            f"{max(LEVELS):.0%} needs {needed}. Three tenths of a set with one split, "
+            "or half of a training split, are for that."
+        )
+    training = _training(config, "")
+    require_models(METHODS, training, x.shape[1:], _num_classes(parts))
+
+
+def _num_classes(parts: Parts) -> int:
+    return 1 + max(int(max(y, default=0)) for _, y in parts)
 
 
 def compute(config, folder: RunFolder, sets: dict[str, Parts]) -> list[dict]:
@@ -87,11 +121,10 @@ def compute(config, folder: RunFolder, sets: dict[str, Parts]) -> list[dict]:
         missing = [
             m for m in METHODS if m not in {row["method"] for row in kept.read()}
         ]
-        num_classes = int(parts.train[1].max()) + 1
         training = _training(config, name)
         label = f"_{name}"
         for method, model, seconds in train_methods(
-            missing, training, folder, *parts.train, num_classes, label
+            missing, training, folder, *parts.train, _num_classes(parts), label
         ):
             ask = functools.partial(
                 model.predict,
@@ -126,7 +159,7 @@ def _training(config, name: str) -> ComparisonConfig:
         initial_stddev=0.1,
         dropout_rate=0.25,
         input_dropout=0.0,
-        num_samples=min(config.num_samples, _MOST_SAMPLES),
+        num_samples=config.image_samples,
     )
 
 

@@ -19,6 +19,7 @@ from typing import ClassVar
 from trainers import decision_sets, decision_survival, decision_visits, experiment
 from trainers.config import CommonConfig, at_least, flag, run_binary, some_of
 from trainers.decision_survival import SURVIVAL_SETS
+from trainers.image_sets import set_name
 from trainers.run_folder import RunFolder
 
 PARTS = ("mnist_sets", "visits", "survival")
@@ -47,7 +48,7 @@ class Config(CommonConfig):
     parts: tuple = flag(PARTS, "Parts, separated by commas.", **some_of(*PARTS))
     image_sets: tuple = flag(
         ("mnist", "fashion_mnist"),
-        "Sets of mnist_sets; names for bhn_tf.data.load.",
+        "Sets of mnist_sets: names for bhn_tf.data.load, or folders of class folders.",
         check=bool,
         advice="names of sets of images",
     )
@@ -61,7 +62,11 @@ class Config(CommonConfig):
     )
     splits: int = flag(3, "Random splits of visits.", **at_least(1))
     repetitions: int = flag(3, "Of the five folds of survival.", **at_least(1))
-    num_samples: int = flag(50, "S, draws of each prediction.", **at_least(2))
+    num_samples: int = flag(
+        50, "S, draws of each prediction of visits and survival.", **at_least(2)
+    )
+    # Convolutions of 15,000 images under every draw are most of the time of a run.
+    image_samples: int = flag(20, "S of mnist_sets.", **at_least(2))
 
 
 @dataclasses.dataclass
@@ -91,7 +96,7 @@ class Decisions:
             if row["repetition"] < config.repetitions
         ]
         complete = {
-            "mnist_sets": set(config.image_sets) <= sets,
+            "mnist_sets": set(map(set_name, config.image_sets)) <= sets,
             "visits": len(parts.get("visits", ())) >= config.splits,
             "survival": all(
                 waits.count(each) == config.repetitions for each in config.survival_sets

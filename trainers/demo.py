@@ -10,8 +10,9 @@ all the set or the interval that it promises. Needs the extra `demo`.
 import dataclasses
 
 from bhn_tf.serving.problems import ScoringProblem
+from bhn_tf.serving.signatures import MOST_SAMPLES
 from trainers import serve_check
-from trainers.config import CheckedConfig, UsageProblem, at_least, flag, run_binary
+from trainers.config import CheckedConfig, UsageProblem, flag, run_binary
 
 _SECONDS = 30.0
 
@@ -24,7 +25,12 @@ class Config(CheckedConfig):
         "saved_models/digits",
         "A SavedModel of images, a folder of versions of it, or a .keras file.",
     )
-    num_draws: int = flag(32, "S, networks that vote.", **at_least(1))
+    num_draws: int = flag(
+        32,
+        "S, networks that vote.",
+        check=lambda v: 1 <= v <= MOST_SAMPLES,
+        advice=f"from 1 to {MOST_SAMPLES}",
+    )
     host: str = flag(
         "localhost",
         "Where to listen; 0.0.0.0 lets other machines ask, too, under any name.",

@@ -74,10 +74,22 @@ def run(experiment: Experiment) -> dict:
         if results is None or not is_complete(results):
             results = _computed(experiment, folder)
         else:
+            _refuse_other_data(experiment, folder)
             print(f"This run is finished; {folder.path} stays as it is.\n")
         print(experiment.table(results))
         print(experiment.where_to_look(folder))
     return results
+
+
+def _refuse_other_data(experiment: Experiment, folder: RunFolder) -> None:
+    """What a finished run has found is no answer for other data of the same names."""
+    try:
+        data = experiment.load()
+    except UsageProblem as problem:
+        # What was found can be shown where the data are not.
+        print(f"Whether the data are still the same is not known: {problem}")
+    else:
+        folder.learn_from(data)
 
 
 def _computed(experiment: Experiment, folder: RunFolder) -> dict:
@@ -86,6 +98,7 @@ def _computed(experiment: Experiment, folder: RunFolder) -> dict:
         # Workers have to find each other before TensorFlow does anything.
         strategy_of(config.strategy)
         data = experiment.load()
+        folder.learn_from(data)
         with folder, _clear_ends(folder):
             found = experiment.compute(folder, data)
             folder.write_results({**found, "config": dataclasses.asdict(config)})

@@ -15,11 +15,11 @@ the posterior of every layer's scales against the prior.
 """
 
 import dataclasses
+import zlib
+from pathlib import Path
 
-import keras
 import numpy as np
 
-import bhn_tf
 from bhn_tf import baselines, metrics
 from bhn_tf.tables import text_table
 from trainers import experiment, methods
@@ -32,6 +32,12 @@ from trainers.config import (
     one_of,
     positive,
     run_binary,
+)
+from trainers.finetune_networks import (
+    bayesian,
+    load_network,
+    make_network,
+    require_suitable,
 )
 from trainers.image_sets import load_anomalies, load_splits, num_classes
 from trainers.run_folder import RunFolder
@@ -96,10 +102,11 @@ class Finetune:
     def load(self) -> dict:
         """Returns "train" and "test" as `(x, y)`, and what else belongs to them.
 
-        That is "num_classes", "anomalies" by name, and the "model" that is given.
+        That is "num_classes", "anomalies" by name, and the "model" that is given, with
+        the checksum of its file.
         """
         config = self.config
-        given = _load_network(config.model) if config.model else None
+        given = load_network(config.model) if config.model else None
         load = _load_text if config.dataset == MANUAL else _load_images
         if given is None and (config.network == "gru") != (load is _load_text):
             raise UsageProblem(
@@ -108,8 +115,9 @@ class Finetune:
                 "others."
             )
         data = load(config)
-        x, _ = data["test"]
-        _require_fit(given, x.shape[1:], data["num_classes"], config.model)
+        if given is not None:
+            require_suitable(given, config, data)
+            data["checksum of --model"] = zlib.crc32(Path(config.model).read_bytes())
         return {**data, "model": given}
 
     def compute(self, folder: RunFolder, data: dict) -> dict:
@@ -152,79 +160,6 @@ def _load_text(config: Config) -> dict:
     x, _ = splits["test"]
     anomalies = load_text_anomalies(config.anomalies or ANOMALIES, len(x))
     return {**splits, "num_classes": len(CHARACTERS), "anomalies": anomalies}
-
-
-# -- networks ------------------------------------------------------------------------
-
-
-def make_network(kind: str, shape, num_outputs: int) -> keras.Model:
-    """A small network that ends with raw outputs.
-
-    Args:
-        kind: "cnn" or "batch_norm_cnn" for images, "gru" for sequences of numbers
-            below C.
-        shape: Shape [h, w, c] of an image, or [length] of a sequence.
-        num_outputs: C.
-    """
-    if kind == "gru":
-        return keras.Sequential(
-            [
-                keras.Input(shape, dtype="int32"),
-                keras.layers.Embedding(num_outputs, 32),
-                keras.layers.GRU(128),
-                keras.layers.Dense(num_outputs),
-            ]
-        )
-    has_norm = kind == "batch_norm_cnn"
-    network = keras.Sequential([keras.Input(shape)])
-    for layer in (
-        keras.layers.Conv2D(16, 5, 2, padding="same", use_bias=not has_norm),
-        keras.layers.Conv2D(32, 5, 2, padding="same", use_bias=not has_norm),
-        keras.layers.Flatten(),
-        keras.layers.Dense(64, use_bias=not has_norm),
-    ):
-        network.add(layer)
-        if layer.weights:
-            if has_norm:
-                network.add(keras.layers.BatchNormalization())
-            network.add(keras.layers.ReLU())
-    network.add(keras.layers.Dense(num_outputs))
-    return network
-
-
-def _load_network(path: str) -> keras.Model:
-    try:
-        model = keras.saving.load_model(path)
-    except (ValueError, OSError, TypeError) as error:
-        raise UsageProblem(f"--model={path} cannot be loaded: {error}") from error
-    if isinstance(model, baselines.Deterministic):
-        return model.posterior.network
-    return model
-
-
-def _require_fit(given, shape, classes: int, path: str) -> None:
-    if given is None:
-        return
-    expected = (given.input_shape, given.output_shape)
-    found = ((None, *shape), (None, classes))
-    if expected != found:
-        raise UsageProblem(
-            f"--model={path} maps {expected[0]} to {expected[1]}, but --dataset has "
-            f"inputs {found[0]} and outputs {found[1]}."
-        )
-
-
-def bayesian(network, config: Config, num_examples: int) -> bhn_tf.BayesianHypernet:
-    """The network as a Bayesian one, as the flags say; not compiled."""
-    is_around = config.prior == "trained"
-    return bhn_tf.from_keras(
-        network,
-        methods.hypernet(config, initial_stddev=config.initial_stddev),
-        freeze=(lambda layer: True) if config.freeze else (),
-        prior_loc="trained" if is_around else None,
-        prior_stddev=config.prior_stddev if is_around else 1.0,
-        num_examples=num_examples,
-    )
 
 
 # -- the experiment ------------------------------------------------------------------

@@ -19,6 +19,28 @@ def set_name(name: str) -> str:
     return Path(name).name
 
 
+def require_own_names(names: Sequence[str], flag_name: str, taken=()) -> None:
+    """Refuses two sets that results would call by one name.
+
+    Args:
+        names: What a flag names.
+        flag_name: The flag.
+        taken: What results call others.
+
+    Raises:
+        UsageProblem: If a name is there twice, or taken.
+    """
+    seen = set(taken)
+    for name in map(set_name, names):
+        if name in seen:
+            others = f", and none of {', '.join(taken)}" if taken else ""
+            raise UsageProblem(
+                f"--{flag_name}={','.join(names)}: {name!r} is the name of two sets. "
+                f"Each needs its own{others}."
+            )
+        seen.add(name)
+
+
 def num_classes(splits: dict) -> int:
     """C of what `load_splits` returned."""
     return 1 + int(max(splits[name][1].max() for name in ("train", "test")))
@@ -31,8 +53,8 @@ def load_splits(config: CommonConfig) -> dict:
     At --scale=smoke some rows stand for all.
 
     Raises:
-        UsageProblem: If the set cannot be read, has no training and test rows, or
-            has one class alone.
+        UsageProblem: If the set cannot be read, has no images, no training and test
+            rows, or one class alone.
     """
     splits = load_named(config.dataset, config, "dataset")
     if set(splits) == {"all"}:
@@ -45,6 +67,8 @@ def load_splits(config: CommonConfig) -> dict:
             "'test' are needed."
         )
     splits = {name: splits[name] for name in ("train", "test")}
+    if splits["train"][0].ndim != 4:
+        raise UsageProblem(f"--dataset={config.dataset} holds no images of classes.")
     if num_classes(splits) < 2:
         raise UsageProblem(
             f"--dataset={config.dataset} has one class; at least two are needed to "
@@ -74,23 +98,16 @@ def load_anomalies(
     Raises:
         UsageProblem: If a set cannot be read, or two have one name.
     """
-    taken = {"train", "test", set_name(config.dataset)}
-    for name in map(set_name, names):
-        if name in taken:
-            raise UsageProblem(
-                f"--anomalies={','.join(names)}: {name!r} is the name of two sets. "
-                "Each needs its own, and none that of --dataset, 'train' or 'test'."
-            )
-        taken.add(name)
+    require_own_names(names, "anomalies", ("train", "test", set_name(config.dataset)))
     return {
         set_name(name): _NOISE[name](num_rows, shape)
         if name in _NOISE
-        else data.as_images(_images(name, config, num_rows), *shape)
+        else _images(name, config, shape, num_rows)
         for name in names
     }
 
 
-def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
+def _images(name: str, config: CommonConfig, shape, num_rows: int) -> np.ndarray:
     try:
         # Sets that can be sliced are in random order, and may be large.
         x = load_named(name, config, "anomalies", f"test[:{num_rows}]")[0]
@@ -99,7 +116,13 @@ def _images(name: str, config: CommonConfig, num_rows: int) -> np.ndarray:
         x = splits.get("test", next(iter(splits.values())))[0]
         # Folders are in the order of their classes.
         x = x[evenly(len(x), num_rows)]
-    return 1 - x if name in _INVERTED else x
+    try:
+        return data.as_images(1 - x if name in _INVERTED else x, *shape)
+    except ValueError as error:
+        raise UsageProblem(
+            f"--anomalies={name} cannot be brought to the shape {tuple(shape)} of "
+            f"--dataset={config.dataset}: {error}"
+        ) from error
 
 
 def evenly(num_rows: int, wanted: int) -> np.ndarray:

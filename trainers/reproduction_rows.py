@@ -1,7 +1,6 @@
 """What `trainers.reproduce` runs: a row for every command, with the paper's number."""
 
 import dataclasses
-from collections.abc import Iterator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +71,7 @@ class Table:
         common: Flags of all rows.
         rival: The label of the row that the others are compared with, seed by seed.
         measures: The columns; those that no row has are left out.
+        full: What `--scale=full` has in place of the attributes above, by their names.
     """
 
     name: str
@@ -86,34 +86,7 @@ class Table:
         *BOUND,
         SECONDS,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A run of a trainer: a row with a seed."""
-
-    table: Table
-    row: Row
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Of the run, and of its file of results without the ending."""
-        return f"{self.table.name}/{self.row.name}-seed{self.seed}"
-
-    @property
-    def flags(self) -> dict:
-        """The flags of the trainer that say what is computed."""
-        return {**self.table.common, **self.row.flags, "seed": self.seed}
-
-
-def tasks_of(tables) -> Iterator[Task]:
-    """All runs, seed by seed, so that whatever is there can be compared in pairs."""
-    for table in tables:
-        for seed in range(table.num_seeds):
-            # Rows of one command share its run.
-            for row in {row.name: row for row in table.rows}.values():
-                yield Task(table, row, seed)
+    full: dict = dataclasses.field(default_factory=dict)
 
 
 _MNIST = {"dataset": "mnist", "anomalies": "uniform,fashion_mnist"}
@@ -219,6 +192,7 @@ _MNIST_50000 = Table(
     title="MNIST, 50,000 training digits",
     trainer="classification",
     num_seeds=1,
+    full={"num_seeds": 3},
     common={**_MNIST, "train_size": 50_000, "subset": "first"},
     rival="MC dropout",
     rows=(
@@ -276,20 +250,26 @@ _ABLATIONS = Table(
     ),
 )
 
+_CIFAR10_FLAGS = {
+    "dataset": "cifar10",
+    "train_size": 10_000,
+    "network": "cnn",
+    "units": "512",
+    "epochs": 20,
+    "anomalies": "uniform",
+    "random": "scale",
+    "input_dropout": 0.0,
+}
 _CIFAR10 = Table(
     name="cifar10",
     title="CIFAR-10, 10,000 training images",
     trainer="classification",
     num_seeds=1,
-    common={
-        "dataset": "cifar10",
-        "train_size": 10_000,
-        "network": "cnn",
-        "units": "512",
-        "epochs": 20,
-        "anomalies": "uniform",
-        "random": "scale",
-        "input_dropout": 0.0,
+    common=_CIFAR10_FLAGS,
+    full={
+        "title": "CIFAR-10",
+        "num_seeds": 3,
+        "common": {**_CIFAR10_FLAGS, "train_size": 0, "epochs": 100},
     },
     rival="dropout",
     rows=(

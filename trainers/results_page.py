@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trainers.reproduction_rows import Measure, Row, Table, Task
-from trainers.state_files import read_json
-
-_MEND = "Delete it and run the row again."
+from trainers.reproduction_rows import Measure, Row, Table
+from trainers.reproduction_tasks import Task, found_by
 
 
 def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
@@ -22,7 +20,7 @@ def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
         results_dir: Folder of `<table>/<row>-seed<k>.json`.
 
     Raises:
-        UsageProblem: If a file of results is damaged.
+        UsageProblem: If a file of results is damaged, or another row's.
     """
     if text is None:
         places = [f"## {t.title}\n\n{_begin(t)}\n{_END}\n" for t in tables]
@@ -43,12 +41,15 @@ def _begin(table: Table) -> str:
 
 def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
     """What a row's method found, by the seeds that have results."""
-    found = {}
-    for seed in range(table.num_seeds):
-        path = results_dir / f"{Task(table, row, seed).name}.json"
-        if path.exists():
-            found[seed] = read_json(path, dict, _MEND)["methods"][row.method]
-    return found
+    found = {
+        seed: found_by(Task(table, row, seed), results_dir)
+        for seed in range(table.num_seeds)
+    }
+    return {
+        seed: results["methods"][row.method]
+        for seed, results in found.items()
+        if results is not None
+    }
 
 
 def _markdown(table: Table, results_dir: Path) -> str:
@@ -131,7 +132,9 @@ def _commands(table: Table) -> list[str]:
     commands = []
     for row in table.rows:
         flags = [
-            f"--{k}={v}" for k, v in Task(table, row, 0).flags.items() if k != "seed"
+            argument
+            for argument in Task(table, row, 0).arguments
+            if not argument.startswith("--seed=")
         ]
         command = ["python", "-m", f"trainers.{table.trainer}", *flags]
         commands.append(f"{shlex.join(command)} --seed=k")

@@ -18,6 +18,7 @@ from bhn_tf.files import (
 )
 from trainers.checkpoints import Checkpoints
 from trainers.config import CommonConfig, UsageProblem
+from trainers.data_identity import identity_of
 from trainers.epoch_log import EpochLog
 from trainers.own_files import OwnFiles
 from trainers.state_files import read_json, write_json
@@ -56,6 +57,7 @@ class RunFolder:
     def __init__(self, config: CommonConfig, name: str):
         self.config = config
         self._name = name
+        self._data: dict[str, str] = {}
         self._lock = contextlib.ExitStack()
         self._be_at(Path(config.output_dir or Path("runs") / name))
         self._check()
@@ -89,6 +91,18 @@ class RunFolder:
     def __exit__(self, *exception) -> None:
         self._lock.close()
 
+    def learn_from(self, data) -> None:
+        """Says what the run is computed from, before it enters the folder.
+
+        Args:
+            data: See `trainers.data_identity.identity_of`.
+
+        Raises:
+            UsageProblem: If the folder holds a run on other data of the same names.
+        """
+        self._data = identity_of(data)
+        self._check()
+
     # -- whose folder it is ------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -119,12 +133,15 @@ class RunFolder:
         for folder in (self.path, self.checkpoints.path):
             remove_unfinished(folder)
         self.epochs.mend()
-        if self.config.overwrite or not (self.path / _CONFIG).exists():
-            write_json(self.path / _CONFIG, self._identity())
+        is_new = self.config.overwrite or not (self.path / _CONFIG).exists()
+        earlier = self._identity() if is_new else self._earlier()
+        there = earlier.get("data", {})
+        if is_new or not set(self._data) <= set(there):
+            data = {**there, **self._data}
+            write_json(self.path / _CONFIG, {**earlier, "data": data})
 
     def _identity(self) -> dict:
-        config = json.loads(json.dumps(dataclasses.asdict(self.config)))
-        return {"trainer": self._name, **config}
+        return {"trainer": self._name, **_as_json(self.config)}
 
     def _check(self) -> None:
         """Refuses a folder that this run cannot go on with, or cannot overwrite."""
@@ -135,7 +152,8 @@ class RunFolder:
                 f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
                 "folder itself."
             )
-        earlier = self._earlier()
+        # A flag that came later had no other value before.
+        earlier = {**_as_json(type(self.config)()), **self._earlier()}
         if self.config.overwrite:
             return
         if not self.config.resume:
@@ -146,7 +164,7 @@ class RunFolder:
         not_in_identity = _NOT_IN_IDENTITY | self.config.not_in_identity
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"
-            for name, value in self._identity().items()
+            for name, value in _as_json(self.config).items()
             if name not in not_in_identity and earlier.get(name) != value
         ]
         if different:
@@ -154,6 +172,19 @@ class RunFolder:
                 f"--output_dir={self.path} holds a run of another configuration "
                 f"({'; '.join(different)}). Give another folder, or --overwrite to "
                 "delete that run."
+            )
+        # Folders of before did not put their data down.
+        there = earlier.get("data", {})
+        different = [
+            f"{name}: {there[name]} there, {found} now"
+            for name, found in self._data.items()
+            if there.get(name, found) != found
+        ]
+        if different:
+            raise UsageProblem(
+                f"--output_dir={self.path} holds a run on other data "
+                f"({'; '.join(different)}), though their names are the same. Give "
+                "another folder, or --overwrite to delete that run."
             )
 
     def _is_new(self) -> bool:
@@ -234,6 +265,10 @@ class RunFolder:
             return None
         mend = "Delete it: the run makes it again from its checkpoints."
         return read_json(path, dict, mend)
+
+
+def _as_json(config: CommonConfig) -> dict:
+    return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def _is_empty(folder: Path) -> bool:

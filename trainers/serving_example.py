@@ -19,7 +19,15 @@ import bhn_tf
 from bhn_tf import callbacks, layers
 from bhn_tf.files import write_text
 from trainers import methods, serve_check
-from trainers.config import CommonConfig, UsageProblem, at_least, flag, run_binary
+from trainers.config import (
+    CommonConfig,
+    UsageProblem,
+    at_least,
+    flag,
+    positive,
+    run_binary,
+    sizes,
+)
 from trainers.image_sets import load_splits
 
 
@@ -36,9 +44,9 @@ class Config(CommonConfig):
 
     output_dir: str = flag("", "Folder for the model and the requests.")
     epochs: int = flag(60, "Passes over the training data.", **at_least(1))
-    learning_rate: float = flag(3e-3, "Adam's first learning rate.")
+    learning_rate: float = flag(3e-3, "Adam's first learning rate.", **positive())
     num_flow_layers: int = flag(2, "L, layers of the flow.", **at_least(1))
-    flow_units: tuple = flag((16,), "Hidden units of each conditioner.")
+    flow_units: tuple = flag((16,), "Hidden units of each conditioner.", **sizes())
     num_samples: int = flag(32, "S, draws of each request.", **at_least(1))
 
 

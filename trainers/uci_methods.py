@@ -63,7 +63,7 @@ class Budget(NamedTuple):
     Attributes:
         steps: Of the fits that are measured.
         search_steps: Of those of candidates.
-        steps_of_part: Of what is executed at once; divides `steps`.
+        steps_of_part: Of what is executed at once; divides both.
         batch_size: Rows of a step.
     """
 
@@ -81,17 +81,22 @@ class Budget(NamedTuple):
         """
         if config.is_smoke:
             steps = config.steps or 12
-            return cls(steps, steps, 4, 32)
+            return cls(steps, steps, _largest_divisor(steps, 4), 32)
         if num_rows < 2_000:
             steps = config.steps or 2_000
-            return cls(steps, steps, _STEPS_OF_PART, 64)
+            return cls(steps, steps, _largest_divisor(steps, _STEPS_OF_PART), 64)
         steps = config.steps or 6_000
-        return cls(steps, steps // 3, _STEPS_OF_PART, 256)
+        part = _largest_divisor(steps, _STEPS_OF_PART)
+        return cls(steps, max(steps // 3 // part, 1) * part, part, 256)
 
     def num_parts(self, is_search: bool) -> int:
         """Parts of a fit."""
         steps = self.search_steps if is_search else self.steps
-        return max(steps // self.steps_of_part, 1)
+        return steps // self.steps_of_part
+
+
+def _largest_divisor(steps: int, maximum: int) -> int:
+    return max(each for each in range(1, maximum + 1) if steps % each == 0)
 
 
 class Fitter:

@@ -18,6 +18,7 @@ from bhn_tf.scoring.image_files import check_takes_images
 from bhn_tf.scoring.keras_file import open_model
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
+from bhn_tf.serving.signatures import MOST_SAMPLES
 
 #: Names of this machine. A page of somebody else's domain that resolves to it, which
 #: is how browsers are led to local servers, sends another one.
@@ -46,12 +47,13 @@ def create_app(
     Args:
         saved_model: A SavedModel of images and classes, or of images and calibrated
             numbers; a folder of versions of it, or a `.keras` file.
-        num_draws: S, draws that vote; frozen draws all do.
+        num_draws: S, draws that vote, at most 10,000; frozen draws all do.
         hosts: Names under which the page may be asked for; `None` for any, where it is
             meant to be open to others.
 
     Raises:
-        ScoringProblem: If the model takes no images or answers no classes.
+        ScoringProblem: If the model takes no images or answers no classes, or no
+            request may ask for so many draws.
         FileNotFoundError: If there is no SavedModel.
         ImportError: If Flask is not installed.
 
@@ -126,6 +128,10 @@ class _Question:
     """One picture, asked of a model."""
 
     def __init__(self, model: ServedModel, num_draws: int):
+        if not 1 <= num_draws <= MOST_SAMPLES:
+            raise ScoringProblem(
+                f"Expected `num_draws` from 1 to {MOST_SAMPLES}, got {num_draws}."
+            )
         self._model = model
         self._key, self._spec = only_input(model.input_specs, "The page", "a picture")
         check_takes_images(self._spec, "The page")

@@ -91,6 +91,15 @@ def test_flags_that_a_trainer_would_not_use_are_not_offered():
             trainer.Config(**dict.fromkeys(names, ""))
 
 
+def test_a_flag_that_is_declared_again_keeps_its_check():
+    common = {f.name: f for f in dataclasses.fields(config.CommonConfig)}
+    for module in pkgutil.iter_modules(trainers.__path__, "trainers."):
+        declared = getattr(importlib.import_module(module.name), "Config", None)
+        for field in dataclasses.fields(declared) if declared else ():
+            checked = field.name in common and common[field.name].metadata["check"]
+            assert not checked or field.metadata["check"], (module.name, field.name)
+
+
 # -- what a user sees ----------------------------------------------------------------
 
 

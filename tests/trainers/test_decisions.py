@@ -15,7 +15,7 @@ from tests.trainers.run_checks import (
     finish,
     repeat_without_results,
 )
-from trainers import decisions
+from trainers import decision_sets, decisions
 from trainers.decision_sets import coverage_interval, measured
 from trainers.survival_measures import (
     calibration_p_value,
@@ -39,6 +39,7 @@ def finished(tmp_path_factory):
         splits=1,
         repetitions=1,
         num_samples=4,
+        image_samples=4,
     )
 
 
@@ -80,6 +81,47 @@ def test_what_another_part_has_found_stays(finished, capsys):
 )
 def test_flags_without_sense_are_named(flags, message, tmp_path):
     check_refused(decisions, message, tmp_path / "run", flags)
+
+
+def write_folder(folder, size, per_class):
+    for name, brightness in (("a", 0), ("b", 200)):
+        (folder / name).mkdir(parents=True)
+        for number in range(per_class):
+            image = np.full((size, size, 1), brightness + number % 50)
+            keras.utils.save_img(folder / name / f"{number}.png", image, scale=False)
+
+
+def test_a_set_is_called_by_the_end_of_its_path(tmp_path, capsys):
+    write_folder(tmp_path / "mine", 6, 170)
+    config = decisions.Config(
+        parts=("mnist_sets",),
+        image_sets=(str(tmp_path / "mine"),),
+        data_dir="",
+        output_dir=str(tmp_path / "run"),
+        smoke=True,
+        image_samples=3,
+    )
+    found = decisions.run(config)["parts"]["mnist_sets"]
+    assert {row["set"] for row in found} == {"mine"}
+    assert decision_sets._training(config, "mine").num_samples == 3
+    capsys.readouterr()
+    decisions.run(config)
+    assert "finished" in capsys.readouterr().out
+
+
+def test_sets_that_cannot_be_calibrated_on_are_named(tmp_path):
+    write_folder(tmp_path / "few/mine", 6, 20)
+    write_folder(tmp_path / "tiny/mine", 3, 170)
+    few, tiny = (str(tmp_path / name / "mine") for name in ("few", "tiny"))
+    for sets, message in (
+        ((few,), f"{few}: it has 12 rows to calibrate on, .*needs 99"),
+        ((tiny,), f"{tiny}: --network=cnn"),
+        ((few, tiny), ".*'mine' is the name of two sets"),
+        (("blundell",), "blundell: it holds no images"),
+    ):
+        flags = {"parts": ("mnist_sets",), "image_sets": sets, "data_dir": ""}
+        message = f"--image_sets={message}"
+        check_refused(decisions, message, tmp_path / "run", flags)
 
 
 # -- sets ----------------------------------------------------------------------------

