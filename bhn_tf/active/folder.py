@@ -32,7 +32,8 @@ class LearnerFolder:
       to new labels; it alone is enough to go on.
     - `labels.backup.npy`: the same, written next.
     - `state.json`: the configuration, and for every round its ids and, once the model
-      is trained on them, its metrics; the checksums of the models.
+      is trained on them, its metrics; the checksums of the models, and of the labels
+      that they and the metrics are of.
     - `model-00030.keras`: the model trained on the first 30 labels; the latest two.
 
     Files of labels that are damaged are moved to `labels.damaged-1.npy`, ..., never
@@ -185,8 +186,9 @@ class LearnerFolder:
             model.save(temporary)
         progress.models[num_labelled] = _checksum(path)
         self._unusable_models.discard(num_labelled)
-        self.write(progress)
+        # First, so that the state names no model that is gone.
         self.tidy(progress)
+        self.write(progress)
 
     def read_model(self, progress: Progress, num_labelled: int):
         """Loads the model trained on the first `num_labelled` labels.

@@ -218,7 +218,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
         (folder / name).unlink()
     np.save(folder / "labels.npy", expected.labels)
     state = json.loads((folder / "state.json").read_text())
-    del state["models"]
+    del state["models"], state["checksums_of_labels"]
     (folder / "state.json").write_text(json.dumps(state))
     found = learner(directory=folder, label_fn=nobody)
     found.run(ROUNDS)
@@ -232,6 +232,36 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
         shutil.copy(folder / "bare.npy", folder / name)
     with pytest.raises(ValueError, match="of only 0 it is known"):
         learner(directory=folder)
+
+
+@pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
+@pytest.mark.parametrize("number", range(ROUNDS + 1))
+def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):
+    """The rounds that had the wrong one are trained again, as if they never had been."""
+    settings = dict(directory=tmp_path / "run", warm_start=warm_start)
+    before = learner(**settings)
+    before.run(ROUNDS)
+    labels = np.load(tmp_path / "run" / "labels.npy")
+    labels[4 * number + 1] = (labels[4 * number + 1] + 1) % 3
+    np.save(tmp_path / "run" / "labels.npy", labels)
+    (tmp_path / "run" / "labels.backup.npy").unlink()
+    found = learner(**settings, label_fn=nobody)
+    found.run(ROUNDS)
+    np.testing.assert_array_equal(found.labels, labels)
+    rounds = zip(
+        [before.initial_round, *before.history],
+        [found.initial_round, *found.history],
+        strict=True,
+    )
+    assert [old == new for old, new in rounds] == [n < number for n in range(3)]
+    # From the labels alone all is trained.
+    (tmp_path / "labels").mkdir()
+    shutil.copy(tmp_path / "run" / "labels.npy", tmp_path / "labels")
+    settings["directory"] = tmp_path / "labels"
+    with pytest.warns(UserWarning, match="state.json is missing"):
+        alone = learner(**settings, label_fn=nobody)
+    alone.run(ROUNDS)
+    assert_as_expected(found, alone)
 
 
 @pytest.mark.parametrize(
