@@ -53,9 +53,9 @@ class ActiveLearner:
         fit_kwargs: Further arguments of `fit`, such as `{"epochs": 50}`; `batch_size`
             counts for predictions too.
         directory: Folder of labels, state and models, for one run at a time. A learner
-            with the same arguments goes on where an earlier one stood, also one that
-            was killed: labels are written as soon as they are given, and what else is
-            lost is trained again from them.
+            with the same arguments, and models of the same weights, goes on where an
+            earlier one stood, also one that was killed: labels are written as soon as
+            they are given, and what else is lost is trained again from them.
         seed: A non-negative integer for the same ids each time; `None` for a new one.
 
     Raises:

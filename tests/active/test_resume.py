@@ -12,7 +12,16 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.active.learners import INITIAL, Labeller, learner, make, nobody, pool
+from tests import networks
+from tests.active.learners import (
+    INITIAL,
+    Labeller,
+    Quick,
+    learner,
+    make,
+    nobody,
+    pool,
+)
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROUNDS = 2
@@ -237,7 +246,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 @pytest.mark.parametrize("number", range(ROUNDS + 1))
 def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):
-    """The rounds that had the wrong one are trained again, as if they never had been."""
+    """The rounds that had the wrong one are trained again, as from the start."""
     settings = dict(directory=tmp_path / "run", warm_start=warm_start)
     before = learner(**settings)
     before.run(ROUNDS)
@@ -281,6 +290,32 @@ def test_a_folder_of_another_configuration_is_refused(kwargs, message, finished)
     before = {path: path.read_bytes() for path in finished.iterdir()}
     with pytest.raises(ValueError, match=message):
         learner(directory=finished, **kwargs)
+    assert {path: path.read_bytes() for path in finished.iterdir()} == before
+
+
+def wider():
+    class Wider(Quick):
+        def build(self, input_shape):
+            self.more = self.add_weight(shape=(2,), name="more")
+            super().build(input_shape)
+
+    Wider.__name__ = "Quick"
+    return networks.compiled(Wider(), "sgd")
+
+
+@pytest.mark.parametrize(
+    ("make_model", "message"),
+    [
+        (wider, r"parameters_of_model is 1 there and 3 now; shapes_of_weights"),
+        (make("deterministic"), "class_of_model is 'Quick' there and 'Deterministic'"),
+    ],
+)
+def test_a_folder_of_another_model_is_refused(make_model, message, finished):
+    before = {path: path.read_bytes() for path in finished.iterdir()}
+    found = learner(directory=finished, make_model=make_model, label_fn=nobody)
+    for use in (lambda: found.model, lambda: found.run(ROUNDS + 1)):
+        with pytest.raises(ValueError, match=f"another configuration: {message}"):
+            use()
     assert {path: path.read_bytes() for path in finished.iterdir()} == before
 
 
