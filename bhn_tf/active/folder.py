@@ -12,10 +12,15 @@ import keras
 
 from bhn_tf.active.agreement import agreed
 from bhn_tf.active.labels import DamagedFileError, Labels, read_labels, write_labels
-from bhn_tf.active.lock import LOCK_NAME, locked
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration, read_state, state_text
-from bhn_tf.files import unfinished_name, written_atomically
+from bhn_tf.files import (
+    LOCK_NAME,
+    FolderInUse,
+    locked,
+    unfinished_name,
+    written_atomically,
+)
 
 _STATE = "state.json"
 _LABELS = ("labels.npy", "labels.backup.npy")
@@ -74,8 +79,20 @@ class LearnerFolder:
         with contextlib.ExitStack() as stack:
             with _explained(self.path):
                 self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(self.path))
+                stack.enter_context(self._lock())
             yield
+
+    @contextlib.contextmanager
+    def _lock(self, create: bool = True) -> Iterator[None]:
+        try:
+            with locked(self.path, create):
+                yield
+        except FolderInUse as error:
+            raise RuntimeError(
+                f"`directory` {self.path} is in use by another run of active learning. "
+                "Wait until that has ended, or give another folder; nothing was "
+                "changed."
+            ) from error
 
     # -- labels and rounds ------------------------------------------------------------
 
@@ -85,7 +102,7 @@ class LearnerFolder:
             # Without a lock file nobody has been here; in a folder that cannot be
             # written to, nobody is.
             with contextlib.suppress(OSError):
-                stack.enter_context(locked(self.path, create=False))
+                stack.enter_context(self._lock(create=False))
             return self.read(configuration)
 
     def read(self, configuration: dict) -> Progress:
