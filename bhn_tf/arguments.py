@@ -12,10 +12,15 @@ def asks_for_center(num_samples) -> bool:
     return not tf.is_tensor(num_samples) and num_samples == 0
 
 
-def check_count(name: str, value, minimum: int) -> None:
-    """Raises `ValueError` unless `value` is an integer of at least `minimum`."""
+def check_count(name: str, value, minimum: int) -> int:
+    """Returns `value` as Python's integer, which JSON holds as well.
+
+    Raises:
+        ValueError: Unless it is an integer, also NumPy's, of at least `minimum`.
+    """
     is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_integer or value < minimum:
         raise ValueError(
             f"Expected `{name}` to be an integer of at least {minimum}, got {value!r}."
         )
+    return int(value)

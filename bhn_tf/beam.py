@@ -69,9 +69,8 @@ class SavedModelHandler(ModelHandler):
     """
 
     def __init__(self, saved_model, batch_size: int = 256, level: float | None = None):
-        check_count("batch_size", batch_size, minimum=1)
         super().__init__()
-        self._batch_size = batch_size
+        self._batch_size = check_count("batch_size", batch_size, minimum=1)
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
@@ -264,6 +263,13 @@ def _of_arrays(rows, specs, where):
     if not isinstance(rows[0], Mapping):
         key, _ = only_input(specs, where, "an element that is an array")
         rows = [{key: row} for row in rows]
+    for row in rows:
+        missing = [key for key in specs if key not in row]
+        if missing:
+            raise ScoringProblem(
+                f"{where}: a row has no {missing}. The model needs all of its inputs, "
+                f"{sorted(specs)}, in the dictionary of each row."
+            )
     stacked = {}
     for key in specs:
         values = [np.asarray(row[key]) for row in rows]

@@ -76,15 +76,13 @@ class KLAnnealing(keras.callbacks.Callback):
                 raise ValueError(
                     f"Expected `{name}` to be a number of at least 0, got {value!r}."
                 )
-        if epochs < 1:
-            raise ValueError(f"Expected `epochs` to be at least 1, got {epochs!r}.")
         if patience is not None:
-            check_count("patience", patience, minimum=1)
-        self.start = start
-        self.end = end
-        self.epochs = epochs
+            patience = check_count("patience", patience, minimum=1)
+        self.start = float(start)
+        self.end = float(end)
+        self.epochs = check_count("epochs", epochs, minimum=1)
         self.patience = patience
-        self.min_delta = min_delta
+        self.min_delta = float(min_delta)
         self.stopped_epoch: int | None = None
 
     def weight(self, epoch: int) -> float:

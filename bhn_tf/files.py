@@ -1,13 +1,24 @@
 """Files that are never seen half-written, in folders that one run has to itself."""
 
 import contextlib
+import errno
 import os
 import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-_LOCK = ".lock"
+from absl import logging
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]  # A module, or none.
+
+#: The file of the lock of a folder.
+LOCK_NAME = ".lock"
+#: What file systems answer that have no locks, as some network folders.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.(.+)", re.DOTALL)
 
 
@@ -110,18 +121,22 @@ def remove_unfinished(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, create: bool = True) -> Iterator[None]:
     """Keeps a folder to one run: of two that ask for it, the second is refused.
 
     The lock ends with the block, or with the process: a killed run leaves none behind.
-    Its file, `.lock`, stays in the folder and means nothing by itself.
+    Its file, `.lock`, stays in the folder and means nothing by itself: to delete it
+    would let two in at once. Where there are no locks, on some network folders and on
+    Windows, a warning says so and nobody is refused.
 
     Args:
         folder: An existing folder.
+        create: Whether to make the file of the lock, if need be.
 
     Raises:
         FolderInUse: If another run has the folder.
-        OSError: If the folder cannot be written to.
+        OSError: If the folder cannot be written to; `FileNotFoundError` where the file
+            is not to be made.
 
     Example:
         >>> import tempfile
@@ -132,19 +147,29 @@ def locked(folder: Path) -> Iterator[None]:
         ...
         bhn_tf.files.FolderInUse: Another run works in ...
     """
-    # Not there on every system, unlike the rest of this file.
-    import fcntl
-
     # Opened for writing, as locks over a network ask for, and never written to.
-    with open(Path(folder) / _LOCK, "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FolderInUse(
-                f"Another run works in {folder}. Wait for its end, or give another "
-                "folder."
-            ) from error
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT if create else 0)
+    file = os.open(Path(folder) / LOCK_NAME, flags, 0o666)
+    try:
+        _lock(file, folder)
         yield
+    finally:
+        os.close(file)
+
+
+def _lock(file: int, folder: Path) -> None:
+    try:
+        if fcntl is None:
+            raise OSError(errno.ENOSYS, "No locks")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise FolderInUse(
+            f"Another run works in {folder}. Wait for its end, or give another folder."
+        ) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        logging.warning("%s has no locks: see that only one run uses it.", folder)
 
 
 def _flush(path: Path) -> None:

@@ -57,17 +57,15 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
     ):
         super().__init__()
         require("tensorboard", "tensorboard")
-        check_count("num_samples", num_samples, minimum=1)
-        check_count("every", every, minimum=1)
         if (x is None) != (y is None):
             raise ValueError(
                 "Norms of gradients need a batch of inputs and of labels: give both "
                 "`x` and `y`, or neither."
             )
         self.log_dir = os.fspath(log_dir)
-        self.num_samples = num_samples
-        self.every = every
-        self.seed = seed
+        self.num_samples = check_count("num_samples", num_samples, minimum=1)
+        self.every = check_count("every", every, minimum=1)
+        self.seed = None if seed is None else int(seed)
         self._batch = None if x is None else feed_of(x, y)
         self._writer = None
         self._compiled_norms = None

@@ -233,8 +233,8 @@ def test_without_generated_values_nothing_is_made():
     ("arguments", "message"),
     [
         ({"flow": "glow"}, r"`flow` to be one of \['iaf', 'realnvp'\], got 'glow'"),
-        ({"chunk_size": 0}, "`chunk_size` to be at least 1"),
-        ({"embedding_size": 0}, "`embedding_size` to be at least 1"),
+        ({"chunk_size": 0}, "`chunk_size` to be an integer of at least 1"),
+        ({"embedding_size": 0}, "`embedding_size` to be an integer of at least 1"),
     ],
 )
 def test_arguments_have_to_make_sense(arguments, message):

@@ -1,5 +1,6 @@
 """Files written whole or not at all, and folders of one run at a time."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -94,3 +95,24 @@ def test_a_killed_run_leaves_no_lock_and_its_unfinished_files_are_found(tmp_path
         assert len(list(tmp_path.iterdir())) == 2
         files.remove_unfinished(tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("kind", ["without locks", "of another system"])
+def test_a_folder_that_has_no_locks_is_used_with_a_warning(kind, tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if kind == "without locks":
+        monkeypatch.setattr(files.fcntl, "flock", flock)
+    else:
+        monkeypatch.setattr(files, "fcntl", None)
+    told = []
+    monkeypatch.setattr(files.logging, "warning", lambda *args: told.append(args[1]))
+    with files.locked(tmp_path), files.locked(tmp_path):
+        assert told == [tmp_path] * 2
+
+
+def test_a_lock_that_is_only_looked_for_is_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError), files.locked(tmp_path, create=False):
+        pass
+    assert not list(tmp_path.iterdir())

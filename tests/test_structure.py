@@ -17,8 +17,8 @@ ROOT = pathlib.Path(bhn_tf.__file__).parent
 #: From the bottom up: a package imports what stands in a line above its own, or in its
 #: own line where that makes no circle.
 ORDER = [
-    {"arguments", "environment", "files", "image_headers", "keras_adapter", "random"}
-    | {"tables", "version"},
+    {"arguments", "environment", "files", "image_folders", "image_headers"}
+    | {"keras_adapter", "random", "tables", "version"},
     {"norms", "flows", "uncertainty"},
     {"hypernets", "priors", "layers", "likelihoods"},
     {"metrics"},

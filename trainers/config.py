@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import ClassVar
 
+import numpy as np
 from absl import app, flags, logging
 
 
@@ -80,13 +81,23 @@ def numbers(maximum: float):
     }
 
 
+def _without_numpy(value):
+    if isinstance(value, tuple):
+        return tuple(map(_without_numpy, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class CheckedConfig:
-    """Refuses values without sense, by the checks that its fields declare."""
+    """Refuses values without sense, by the checks that its fields declare.
+
+    NumPy's numbers become Python's, as the configuration is written as JSON.
+    """
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+            value = _without_numpy(getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
             check = field.metadata["check"]
             if isinstance(value, float) and not math.isfinite(value):
                 raise UsageProblem(f"--{field.name}={value} is not a finite number.")

@@ -10,6 +10,7 @@ import keras
 from absl import logging
 
 from bhn_tf.files import (
+    LOCK_NAME,
     FolderInUse,
     locked,
     remove_unfinished,
@@ -23,11 +24,10 @@ from trainers.epoch_log import EpochLog
 from trainers.own_files import OwnFiles
 from trainers.state_files import read_json, write_json
 
-_CONFIG, _RESULTS, _EPOCHS, _LOCK = (
+_CONFIG, _RESULTS, _EPOCHS = (
     "config.json",
     "results.json",
     "metrics.jsonl",
-    ".lock",
 )
 # Flags that say where things are or how to go on, not what is computed.
 _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
@@ -70,7 +70,7 @@ class RunFolder:
         self.checkpoints = Checkpoints(path, self._own)
 
     def _refuse_if_in_use(self) -> None:
-        if (self.path / _LOCK).exists():
+        if (self.path / LOCK_NAME).exists():
             # A finished run can be shown where nothing can be written.
             with contextlib.suppress(OSError), self._locked():
                 pass
@@ -120,7 +120,7 @@ class RunFolder:
         # Again: since the first look, a run may have come and gone.
         self._check()
         if self.config.overwrite and (self.path / _CONFIG).exists():
-            stay = [p for p in self._own.remove() if p != self.path / _LOCK]
+            stay = [p for p in self._own.remove() if p != self.path / LOCK_NAME]
             if stay:
                 names = ", ".join(str(p.relative_to(self.path)) for p in stay[:5])
                 logging.warning(
@@ -192,7 +192,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise UsageProblem(f"--output_dir={self.path} is a file.")
         return all(
-            path.name == _LOCK
+            path.name == LOCK_NAME
             or unfinished_name(path)
             or (path.name == "checkpoints" and path.is_dir() and _is_empty(path))
             for path in self.path.iterdir()
@@ -230,7 +230,7 @@ class RunFolder:
 
     def learner_directory(self, name: str) -> Path:
         """Returns where an active learner may keep its state, as `file` does a file."""
-        files = ("state.json", "labels*.npy", "model-*.keras", _LOCK)
+        files = ("state.json", "labels*.npy", "model-*.keras", LOCK_NAME)
         self._own.claim(*(f"checkpoints/{name}/{file}" for file in files))
         return self.checkpoints.path / name
 

@@ -29,7 +29,8 @@ def agreed(
         damaged: Names of files that cannot be read, for the advice.
 
     Returns:
-        The rounds of the longest file of labels; metrics where the state has them.
+        The rounds of the longest file of labels; metrics where the state has them, and
+        of these very labels.
 
     Raises:
         ValueError: If files are of different runs, or labels are lost or cannot be
@@ -66,12 +67,15 @@ def agreed(
             f"move {name} to another folder, to have the labels asked for again. "
             f"{_UNTOUCHED}"
         )
-    return Progress(
+    progress = Progress(
         configuration,
         rounds=_rounds(known, copies, state_rounds),
         labels=values,
         models=state.models if state else {},
     )
+    if state:
+        progress.forget_labels_that_were_corrected(state.trained_labels)
+    return progress
 
 
 def _check_same_labels(name, values, other, others) -> None:

@@ -20,15 +20,19 @@ _OWN_FIT_ARGUMENTS = {
 }
 
 
-def check_settings(
+def checked_settings(
     acquisition, query_size, num_samples, candidate_size, warm_start, seed
-) -> None:
-    """Raises `ValueError` for a setting without sense."""
+) -> dict:
+    """Returns settings by name as JSON can hold them.
+
+    Raises:
+        ValueError: If one makes no sense.
+    """
     check_acquisition(acquisition)
-    check_count("query_size", query_size, minimum=1)
-    check_count("num_samples", num_samples, minimum=0)
+    query_size = check_count("query_size", query_size, minimum=1)
+    num_samples = check_count("num_samples", num_samples, minimum=0)
     if candidate_size is not None:
-        check_count("candidate_size", candidate_size, minimum=1)
+        candidate_size = check_count("candidate_size", candidate_size, minimum=1)
         if candidate_size < query_size:
             raise ValueError(
                 f"`candidate_size` is {candidate_size}, but each round asks for "
@@ -42,6 +46,15 @@ def check_settings(
         )
     if seed is not None:
         stateless_seed(seed)
+        seed = int(seed)
+    return {
+        "acquisition": as_json(acquisition),
+        "query_size": query_size,
+        "num_samples": num_samples,
+        "candidate_size": candidate_size,
+        "warm_start": warm_start,
+        "seed": seed,
+    }
 
 
 def checked_ids(ids, pool_size: int) -> np.ndarray:

@@ -12,10 +12,15 @@ import keras
 
 from bhn_tf.active.agreement import agreed
 from bhn_tf.active.labels import DamagedFileError, Labels, read_labels, write_labels
-from bhn_tf.active.lock import LOCK_NAME, locked
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration, read_state, state_text
-from bhn_tf.files import unfinished_name, written_atomically
+from bhn_tf.files import (
+    LOCK_NAME,
+    FolderInUse,
+    locked,
+    unfinished_name,
+    written_atomically,
+)
 
 _STATE = "state.json"
 _LABELS = ("labels.npy", "labels.backup.npy")
@@ -32,7 +37,8 @@ class LearnerFolder:
       to new labels; it alone is enough to go on.
     - `labels.backup.npy`: the same, written next.
     - `state.json`: the configuration, and for every round its ids and, once the model
-      is trained on them, its metrics; the checksums of the models.
+      is trained on them, its metrics; the checksums of the models, and of the labels
+      that they and the metrics are of.
     - `model-00030.keras`: the model trained on the first 30 labels; the latest two.
 
     Files of labels that are damaged are moved to `labels.damaged-1.npy`, ..., never
@@ -73,8 +79,20 @@ class LearnerFolder:
         with contextlib.ExitStack() as stack:
             with _explained(self.path):
                 self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(self.path))
+                stack.enter_context(self._lock())
             yield
+
+    @contextlib.contextmanager
+    def _lock(self, create: bool = True) -> Iterator[None]:
+        try:
+            with locked(self.path, create):
+                yield
+        except FolderInUse as error:
+            raise RuntimeError(
+                f"`directory` {self.path} is in use by another run of active learning. "
+                "Wait until that has ended, or give another folder; nothing was "
+                "changed."
+            ) from error
 
     # -- labels and rounds ------------------------------------------------------------
 
@@ -84,7 +102,7 @@ class LearnerFolder:
             # Without a lock file nobody has been here; in a folder that cannot be
             # written to, nobody is.
             with contextlib.suppress(OSError):
-                stack.enter_context(locked(self.path, create=False))
+                stack.enter_context(self._lock(create=False))
             return self.read(configuration)
 
     def read(self, configuration: dict) -> Progress:
@@ -185,8 +203,9 @@ class LearnerFolder:
             model.save(temporary)
         progress.models[num_labelled] = _checksum(path)
         self._unusable_models.discard(num_labelled)
-        self.write(progress)
+        # First, so that the state names no model that is gone.
         self.tidy(progress)
+        self.write(progress)
 
     def read_model(self, progress: Progress, num_labelled: int):
         """Loads the model trained on the first `num_labelled` labels.

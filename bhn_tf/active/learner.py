@@ -53,9 +53,9 @@ class ActiveLearner:
         fit_kwargs: Further arguments of `fit`, such as `{"epochs": 50}`; `batch_size`
             counts for predictions too.
         directory: Folder of labels, state and models, for one run at a time. A learner
-            with the same arguments goes on where an earlier one stood, also one that
-            was killed: labels are written as soon as they are given, and what else is
-            lost is trained again from them.
+            with the same arguments, and models of the same weights, goes on where an
+            earlier one stood, also one that was killed: labels are written as soon as
+            they are given, and what else is lost is trained again from them.
         seed: A non-negative integer for the same ids each time; `None` for a new one.
 
     Raises:
@@ -89,16 +89,16 @@ class ActiveLearner:
         directory=None,
         seed: int | None = None,
     ):
-        arguments.check_settings(
+        settings = arguments.checked_settings(
             acquisition, query_size, num_samples, candidate_size, warm_start, seed
         )
         self._label_fn = label_fn
         self._pool = Pool(pool_x)
         self._initial_ids = arguments.checked_ids(initial_ids, self._pool.size)
         self._acquisition = acquisition
-        self._query_size = query_size
-        self._num_samples = num_samples
-        self._candidate_size = candidate_size
+        self._query_size = settings["query_size"]
+        self._num_samples = settings["num_samples"]
+        self._candidate_size = settings["candidate_size"]
         self._fit_kwargs = arguments.checked_fit_kwargs(fit_kwargs)
         self._num_rounds_asked = 0
         #: Why the last `run` ended early; `None` where it did not.
@@ -107,13 +107,8 @@ class ActiveLearner:
             "pool_size": self._pool.size,
             "checksum_of_initial_rows": self._pool.fingerprint(self._initial_ids),
             "initial_ids": self._initial_ids.tolist(),
-            "acquisition": arguments.as_json(acquisition),
-            "query_size": query_size,
-            "num_samples": num_samples,
-            "candidate_size": candidate_size,
-            "warm_start": warm_start,
             "fit_kwargs": arguments.as_json(self._fit_kwargs),
-            "seed": seed,
+            **settings,
         }
         self._progress, self._folder = Progress(configuration), None
         if directory is not None:

@@ -1,6 +1,7 @@
 """How far a learner is: its rounds, and the labels that people gave."""
 
 import dataclasses
+import zlib
 
 import numpy as np
 
@@ -16,12 +17,15 @@ class Progress:
         labels: All labels [n, ...], in the order of `ids`; `None` before the first.
         models: What is kept of models on disk: the number of labels each is trained on,
             and the checksum of its file, `None` where that was not written down.
+        trained_labels: Checksums of the labels that the rounds were trained on, as
+            `checksums_of_labels` has them, where a state tells of them.
     """
 
     configuration: dict
     rounds: list[dict] = dataclasses.field(default_factory=list)
     labels: np.ndarray | None = None
     models: dict[int, str | None] = dataclasses.field(default_factory=dict)
+    trained_labels: list[int] = dataclasses.field(default_factory=list)
 
     @property
     def ids(self) -> np.ndarray:
@@ -43,6 +47,36 @@ class Progress:
                 break
             number = entry["num_labelled"]
         return number
+
+    def checksums_of_labels(self) -> list[int]:
+        """For each round a checksum of all labels until then, whatever their dtype."""
+        found, checksum, start = [], 0, 0
+        for entry in self.rounds:
+            # Every round brings labels.
+            assert self.labels is not None
+            # A round of integers may be followed by one of decimals.
+            rows = np.asarray(self.labels[start : entry["num_labelled"]], np.float64)
+            checksum = zlib.crc32(f"{rows.shape}".encode() + rows.tobytes(), checksum)
+            found.append(checksum)
+            start = entry["num_labelled"]
+        return found
+
+    def forget_labels_that_were_corrected(self, checksums: list[int]) -> None:
+        """Drops models and metrics from the first round on that had other labels.
+
+        Args:
+            checksums: Of the labels that the rounds were trained on; empty, or too
+                few, where it is not known.
+        """
+        pairs = zip(self.checksums_of_labels(), checksums, strict=False)
+        corrected = [number for number, (now, then) in enumerate(pairs) if now != then]
+        if not corrected:
+            return
+        entries = self.rounds[corrected[0] :]
+        for entry in entries:
+            entry["metrics"] = None
+        first = entries[0]["num_labelled"]
+        self.models = {n: text for n, text in self.models.items() if n < first}
 
     def add(self, ids: np.ndarray, labels: np.ndarray) -> None:
         """Adds a round that was labelled, and not trained on."""

@@ -31,7 +31,8 @@ def seed_training(seed: int, num_labelled: int) -> int:
 def seed_layers(model, value: int) -> None:
     """Seeds the generators inside a model, such as those of dropout layers.
 
-    Files of models do not keep them, so that a loaded model would go on elsewhere.
+    So a round's noise is a function of the seed and of N, however many rounds the model
+    has seen, here or in another process.
     """
     states = [v for v in model.variables if v.path.endswith("seed_generator_state")]
     for index, state in enumerate(states):

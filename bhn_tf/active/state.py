@@ -16,6 +16,7 @@ def state_text(progress: Progress) -> str:
         "configuration": progress.configuration,
         "models": progress.models,
         "rounds": progress.rounds,
+        "checksums_of_labels": progress.checksums_of_labels(),
     }
     return json.dumps(state, indent=1) + "\n"
 
@@ -47,6 +48,8 @@ def _parsed(state: dict) -> Progress:
     configuration = dict(state["configuration"])
     configuration["seed"] = int(configuration["seed"])
     progress = Progress(configuration, _rounds(state["rounds"]))
+    # Not written down by earlier versions.
+    progress.trained_labels = [int(n) for n in state.get("checksums_of_labels", [])]
     if "models" in state:
         progress.models = {int(n): str(text) for n, text in state["models"].items()}
     elif progress.num_trained:

@@ -11,6 +11,7 @@ from bhn_tf.active.evaluation import evaluate
 from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
+from bhn_tf.active.state import check_configuration
 
 
 class TrainedModel:
@@ -43,6 +44,8 @@ class TrainedModel:
         self._fit_kwargs = fit_kwargs
         self._seed = seed
         self._folder = folder
+        #: What `make_model` makes, once that has been looked at.
+        self._description: dict | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -64,11 +67,22 @@ class TrainedModel:
         numbers = sorted(progress.models, reverse=True) if self._model is None else ()
         for number in numbers:
             if number <= progress.num_trained:
-                self._model = self._folder.read_model(progress, number)
+                self._model = self._loaded(progress, number)
             if self._model is not None:
                 self._num_trained = number
                 break
         return self._model
+
+    def _loaded(self, progress: Progress, number: int) -> keras.Model | None:
+        """A model on disk, if it is one that `make_model` makes."""
+        # Asked for where there is one.
+        assert self._folder is not None
+        model = self._folder.read_model(progress, number)
+        if model is not None:
+            if self._description is None:
+                self._description = _described(self._made_model())
+            check_configuration(self._folder.path, _described(model), self._description)
+        return model
 
     def train(self, progress: Progress, validation_data) -> None:
         """Trains on all labels, where that has not been done.
@@ -127,8 +141,20 @@ class TrainedModel:
         randomness.seed_training(
             self._seed, len(self._initial_ids) if is_first else num_labelled
         )
+        return self._made_model()
+
+    def _made_model(self) -> keras.Model:
         model = arguments.checked_model(self._make_model())
         if not model.built:
             # Its weights are made now, from this seed, and not in `fit`.
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
         return model
+
+
+def _described(model: keras.Model) -> dict:
+    """What tells architectures apart, whatever layers are called."""
+    return {
+        "class_of_model": type(model).__name__,
+        "parameters_of_model": model.count_params(),
+        "shapes_of_weights": sorted(tuple(w.shape) for w in model.weights),
+    }

@@ -3,6 +3,7 @@
 from bhn_tf.layers import WeightNormSeparableConv1D, WeightNormSeparableConv2D
 from bhn_tf.layers.random_affine import RandomAffine
 from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.layers.recurrent_cells import WeightNormCell
 from bhn_tf.layers.recurrent_weight_norm import RecurrentWeightNorm
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.networks.copying import carry_own_state, pairs
@@ -23,6 +24,9 @@ def carry_over(layer, copied) -> None:
             _set_kernel(new.pointwise, old.pointwise_kernel, old.bias)
         elif isinstance(new, RecurrentWeightNorm):
             new.take_weights_of(old)
+        elif isinstance(new, WeightNormCell):
+            # Its layer, which comes before it, has taken its weights.
+            continue
         elif isinstance(new, WeightNorm):
             _carry_kernel(old, new)
         elif isinstance(new, RandomAffine):
@@ -36,6 +40,10 @@ def _carry_kernel(layer, twin):
     if not isinstance(layer, WeightNorm):
         is_embedding = hasattr(layer, "embeddings")
         _set_kernel(twin, layer.embeddings if is_embedding else layer.kernel, bias)
+        return
+    if layer.input_scale is not None and twin.input_scale is None:
+        # Left out of what is generated, a layer scales its inputs no more.
+        _set_kernel(twin, layer.folded_kernel(), bias)
         return
     _set_kernel(twin, layer.direction, bias)
     for name in ("scale", "input_scale"):

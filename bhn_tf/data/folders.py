@@ -11,10 +11,8 @@ import tensorflow as tf
 from bhn_tf.data.images import to_unit_range
 from bhn_tf.data.prepared_folders import sub_folders
 from bhn_tf.data.sources import Arrays, Source
+from bhn_tf.image_folders import SUFFIXES, images_in, read_image
 from bhn_tf.image_headers import MAX_PIXELS, size_of
-
-_MAX_FILE_BYTES = 1 << 28
-_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif"})
 
 
 def is_class_folders(folder: Path) -> bool:
@@ -30,7 +28,7 @@ def is_class_folders(folder: Path) -> bool:
         >>> is_class_folders(Path("no/such/folder"))
         False
     """
-    return any(_image_files(class_folder) for class_folder in sub_folders(folder))
+    return any(images_in(class_folder) for class_folder in sub_folders(folder))
 
 
 def class_folders_source(folder: Path) -> Source:
@@ -68,7 +66,7 @@ def _read(folder: Path) -> Arrays:
     unreadable: list[Path] = []
     for label, class_folder in enumerate(sub_folders(folder)):
         num_before = len(images)
-        for file in _image_files(class_folder):
+        for file in images_in(class_folder):
             image = _decode(file)
             if image is None:
                 unreadable.append(file)
@@ -80,7 +78,7 @@ def _read(folder: Path) -> Arrays:
             # Leaving the class out would silently move the labels of those after it.
             raise ValueError(
                 f"The class folder {class_folder} holds no readable image "
-                f"({', '.join(sorted(_SUFFIXES))}). Each sub-folder of {folder} is one "
+                f"({', '.join(SUFFIXES)}). Each sub-folder of {folder} is one "
                 "class: put images into it or move it away."
             )
     if unreadable:
@@ -89,22 +87,11 @@ def _read(folder: Path) -> Arrays:
     return to_unit_range(np.stack(images)), np.array(labels, np.int32)
 
 
-def _image_files(folder: Path) -> list[Path]:
-    return sorted(
-        file
-        for file in folder.iterdir()
-        if file.suffix.lower() in _SUFFIXES and file.name[0] != "."
-    )
-
-
 def _decode(file: Path) -> np.ndarray | None:
     """The image [h, w, c], uint8, or None if the file is no image, or a huge one."""
     try:
-        # What is no file, such as a pipe, might never end; a small file can unpack to
-        # more than fits into memory.
-        if not file.is_file() or file.stat().st_size > _MAX_FILE_BYTES:
-            return None
-        contents = file.read_bytes()
+        contents = read_image(file)
+        # A small file can unpack to more than fits into memory.
         if size_of(contents).num_pixels > MAX_PIXELS:
             return None
         return tf.io.decode_image(contents, expand_animations=False).numpy()

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from bhn_tf.arguments import check_count
 from bhn_tf.flows import (
     Coupling,
     DrivenAutoregressive,
@@ -73,15 +74,9 @@ class Chunked(Flow):
             raise ValueError(
                 f"Expected `flow` to be one of {sorted(_LAYERS)}, got {flow!r}."
             )
-        for name, value in (
-            ("chunk_size", chunk_size),
-            ("embedding_size", embedding_size),
-        ):
-            if not value >= 1:
-                raise ValueError(f"Expected `{name}` to be at least 1, got {value!r}.")
         self.flow = flow
-        self.chunk_size = chunk_size
-        self.embedding_size = embedding_size
+        self.chunk_size = check_count("chunk_size", chunk_size, minimum=1)
+        self.embedding_size = check_count("embedding_size", embedding_size, minimum=1)
         self.layer_sizes = None if layer_sizes is None else list(map(int, layer_sizes))
 
     @property

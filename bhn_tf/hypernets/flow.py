@@ -1,7 +1,10 @@
 """One flow over all generated values: coupling layers or autoregressive ones."""
 
+import operator
+
 import keras
 
+from bhn_tf.arguments import check_count
 from bhn_tf.flows import (
     ConditionedStep,
     Coupling,
@@ -28,10 +31,6 @@ class Flow(Hypernet):
         **kwargs,
     ):
         super().__init__(initial_stddev, initial_mean, **kwargs)
-        if num_layers < 0:
-            raise ValueError(
-                f"Expected `num_layers` to be at least 0, got {num_layers!r}."
-            )
         if not all(units >= 1 for units in hidden_units):
             raise ValueError(
                 "Expected `hidden_units` to be positive sizes of hidden layers, "
@@ -46,10 +45,12 @@ class Flow(Hypernet):
                 "Expected `max_shift` to be positive, or `None` for shifts without a "
                 f"bound, got {max_shift!r}."
             )
-        self.num_layers = num_layers
-        self.hidden_units = tuple(hidden_units)
+        self.num_layers = check_count("num_layers", num_layers, minimum=0)
+        self.hidden_units = tuple(map(operator.index, hidden_units))
         self.max_log_scale = float(max_log_scale)
-        self.permutation_seed = permutation_seed
+        self.permutation_seed = check_count(
+            "permutation_seed", permutation_seed, minimum=0
+        )
         self.max_shift = None if max_shift is None else float(max_shift)
 
     #: The class of the L layers.

@@ -112,31 +112,35 @@ class RecurrentWeightNorm(RandomLayer):
             layer: A built layer; what it computes, this one then does too.
         """
         for prefix in ("", "recurrent_"):
+            kernel = getattr(layer.cell, f"{prefix}kernel")
+            given = getattr(layer, f"{prefix}scale", None)
+            given_inputs = getattr(layer, f"{prefix}input_scale", None)
+            input_scale = getattr(self, f"{prefix}input_scale")
+            if input_scale is None and given_inputs is not None:
+                kernel, given = layer.folded_kernel(prefix), None
+            elif input_scale is not None and given_inputs is not None:
+                input_scale.assign(given_inputs)
             direction = getattr(self, f"{prefix}direction")
-            direction.assign(getattr(layer.cell, f"{prefix}kernel"))
+            direction.assign(kernel)
             scale = getattr(self, f"{prefix}scale")
             if scale is not None:
-                given = getattr(layer, f"{prefix}scale", None)
                 scale.assign(_norm(direction, scale.dtype) if given is None else given)
-            input_scale = getattr(self, f"{prefix}input_scale")
-            given = getattr(layer, f"{prefix}input_scale", None)
-            if input_scale is not None and given is not None:
-                input_scale.assign(given)
         if self.bias is not None:
             self.bias.assign(layer.cell.bias)
 
+    def folded_kernel(self, prefix) -> tf.Tensor:
+        """A kernel with its scales in it, of the scope that the call is made in.
+
+        Args:
+            prefix: "" for the kernel of inputs, "recurrent_" for that of states.
+        """
+        names = ("direction", "scale", "input_scale")
+        return self._full_kernel(*(getattr(self, prefix + name) for name in names))
+
     def fold_into(self, layer):
         cell = layer.cell
-        cell.kernel.assign(
-            self._full_kernel(self.direction, self.scale, self.input_scale)
-        )
-        cell.recurrent_kernel.assign(
-            self._full_kernel(
-                self.recurrent_direction,
-                self.recurrent_scale,
-                self.recurrent_input_scale,
-            )
-        )
+        cell.kernel.assign(self.folded_kernel(""))
+        cell.recurrent_kernel.assign(self.folded_kernel("recurrent_"))
         if self.bias is not None:
             cell.bias.assign(current_value(self.bias))
 

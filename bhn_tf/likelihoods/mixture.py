@@ -54,8 +54,7 @@ class Mixture(LocationScale):
         reduction: str = "sum",
         **kwargs,
     ):
-        check_count("num_components", num_components, minimum=1)
-        num_components = int(num_components)
+        num_components = check_count("num_components", num_components, minimum=1)
         numbers = {"stddev": (stddev, POSITIVE)}
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
         self.num_components = num_components

@@ -41,8 +41,7 @@ class Ordinal(Likelihood, keras.layers.Layer):
         reduction: str = "sum",
         **kwargs,
     ):
-        check_count("num_classes", num_classes, minimum=2)
-        num_classes = int(num_classes)
+        num_classes = check_count("num_classes", num_classes, minimum=2)
         super().__init__(reduction, **{**kwargs, "dtype": "float32"})
         self.num_classes = num_classes
         self._is_learned = trainable

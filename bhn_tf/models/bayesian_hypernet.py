@@ -242,9 +242,11 @@ class BayesianHypernet(PredictiveModel):
         Raises:
             ValueError: If a value makes no sense or `loss` is given.
         """
-        check_count("train_samples", train_samples, minimum=1)
+        train_samples = check_count("train_samples", train_samples, minimum=1)
         if not isinstance(per_example_noise, bool):
-            check_count("per_example_noise", per_example_noise, minimum=2)
+            per_example_noise = check_count(
+                "per_example_noise", per_example_noise, minimum=2
+            )
         super().compile(optimizer, loss, **kwargs)
         self.kl_weight = kl_weight
         self.train_samples = train_samples

@@ -59,7 +59,7 @@ class Training(keras.Model):
             ValueError: If a value makes no sense or `loss` is given.
         """
         training_options.refuse_loss(loss, type(self).__name__)
-        check_count("eval_samples", eval_samples, minimum=0)
+        eval_samples = check_count("eval_samples", eval_samples, minimum=0)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             jit_compile = kwargs.get("jit_compile")
             training_options.refuse_what_replicas_lack(optimizer, jit_compile)

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.image_folders import SUFFIXES, images_in, read_image
 from bhn_tf.image_headers import MAX_PIXELS, size_of
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
 from bhn_tf.serving.problems import ScoringProblem
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
-
-_MAX_FILE_BYTES = 1 << 28
 _MAX_BATCH_BYTES = 1 << 31
 
 # How many files may be broken before the folder itself is in doubt.
@@ -111,14 +109,12 @@ class ImageFiles:
     def of_folder(cls, folder: Path) -> "ImageFiles":
         """Takes all images of a folder and of the folders in it, by name.
 
+        What is hidden is left out.
+
         Raises:
             ScoringProblem: If there is none.
         """
-        found = sorted(
-            path
-            for path in folder.rglob("*")
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-        )
+        found = images_in(folder, inner=True)
         if not found:
             raise ScoringProblem(
                 f"The folder {text_of(folder)} holds no images "
@@ -176,12 +172,7 @@ def _image_or_none(path, spec):
 
 
 def _decoded(path: Path, spec) -> tf.Tensor:
-    # What is no file, such as a pipe, might never end.
-    if not path.is_file():
-        raise FileNotFoundError("no such file")
-    if path.stat().st_size > _MAX_FILE_BYTES:
-        raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
-    return decode(path.read_bytes(), spec)
+    return decode(read_image(path), spec)
 
 
 def _check_together(images, num_rows, name) -> None:

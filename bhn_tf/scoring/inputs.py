@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bhn_tf.scoring import image_files
+from bhn_tf.image_folders import SUFFIXES
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
 from bhn_tf.scoring.image_files import ImageFiles
 from bhn_tf.scoring.record_files import RecordFile, is_record_file
@@ -87,7 +87,7 @@ def _of_pattern(pattern) -> list[Source]:
         raise ScoringProblem(
             f"No file matches {pattern!r} from the folder {Path.cwd()}."
         )
-    images = [path for path in paths if path.suffix.lower() in image_files.SUFFIXES]
+    images = [path for path in paths if path.suffix.lower() in SUFFIXES]
     others = [_of_file(path) for path in paths if path not in set(images)]
     return others + ([ImageFiles(text_of(pattern), images)] if images else [])
 
@@ -100,7 +100,7 @@ def _of_file(path) -> Source:
     raise ScoringProblem(
         f"{text_of(path)} is no file that can be scored: a .npy file, a TFRecord file "
         "(.tfrecord, .tfrecord-00000-of-00004, .tfrecord.gz) or an image "
-        f"({', '.join(image_files.SUFFIXES)})."
+        f"({', '.join(SUFFIXES)})."
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bhn_tf.environment import require
-from bhn_tf.files import FolderInUse, locked, written_atomically
+from bhn_tf.files import LOCK_NAME, FolderInUse, locked, written_atomically
 from bhn_tf.scoring.batches import text_of
 from bhn_tf.scoring.inputs import Source
 from bhn_tf.serving.problems import ScoringProblem
@@ -23,7 +23,6 @@ FORMATS = ("parquet", "csv")
 # files.
 _RUN = "_run.json"
 _SUCCESS = "_SUCCESS"
-_LOCK = ".lock"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
 # What only some runs have.
 _OPTIONAL = {"level"}
@@ -33,7 +32,7 @@ _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)
 
 def _is_new(names) -> bool:
     """Whether there is nothing but what a run leaves that was killed at once."""
-    return all(name == _LOCK or _TEMPORARY.fullmatch(name) for name in names)
+    return all(name == LOCK_NAME or _TEMPORARY.fullmatch(name) for name in names)
 
 
 def format_of(output: Path, asked: str = "") -> str:

@@ -85,8 +85,8 @@ def score_files(
     table.nlargest(10, "mutual_information")
     ```
     """
-    check_count("batch_size", batch_size, minimum=1)
-    check_count("rows_per_part", rows_per_part, minimum=1)
+    batch_size = check_count("batch_size", batch_size, minimum=1)
+    rows_per_part = check_count("rows_per_part", rows_per_part, minimum=1)
     if rows_per_part % batch_size:
         raise ScoringProblem(
             f"A part of {rows_per_part} rows is no whole number of batches of "
@@ -107,7 +107,7 @@ def score_files(
     }
     columns_of = model_columns(model, level)
     if level is not None:
-        facts["level"] = level
+        facts["level"] = float(level)
     run = identity(model, sources, **facts)
     parts = Parts(output, format, run, overwrite)
     if parts.are_complete:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf import keras_adapter
+from bhn_tf.networks.outputs import declared_outputs
 
 #: Scalars of the signature `sample`, which share its arguments with the inputs.
 SCALARS = ("num_samples", "seed")
@@ -124,14 +125,19 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
 def output_names(network, names) -> tuple[str, ...]:
     """Returns names for the outputs that do not change from process to process.
 
+    Keys of a dictionary are somebody's own, whatever they look like.
+
     Args:
         network: A Keras model.
         names: What the likelihood calls them; empty for a single one.
     """
-    layers = {layer.name: layer for layer in getattr(network, "layers", [])}
+    outputs = declared_outputs(network)
+    if not (names and isinstance(outputs, list | tuple)):
+        return tuple(names)
+    origins = [keras_adapter.origin_of(tensor)[0] for tensor in network.outputs]
     return tuple(
-        f"output_{index}" if _is_automatic(name, layers.get(name)) else name
-        for index, name in enumerate(names)
+        f"output_{index}" if _is_automatic(origin.name, origin) else name
+        for index, (name, origin) in enumerate(zip(names, origins, strict=True))
     )
 
 

@@ -142,3 +142,15 @@ def test_make_is_not_called_before_run():
 
     assert learner(make_model=make_model).model is None
     assert make()().compiled
+
+
+def test_numpys_numbers_are_numbers(tmp_path):
+    """They are written as JSON holds them, and are no other configuration."""
+    count, ids = np.int64, np.array(INITIAL)
+    settings = dict(query_size=count(4), num_samples=count(5), seed=count(1))
+    found = learner(
+        directory=tmp_path, candidate_size=count(9), initial_ids=ids, **settings
+    )
+    history = found.run(1)
+    again = learner(directory=tmp_path, candidate_size=9, label_fn=None)
+    assert again.run(1) == history

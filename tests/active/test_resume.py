@@ -12,7 +12,16 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.active.learners import INITIAL, Labeller, learner, make, nobody, pool
+from tests import networks
+from tests.active.learners import (
+    INITIAL,
+    Labeller,
+    Quick,
+    learner,
+    make,
+    nobody,
+    pool,
+)
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROUNDS = 2
@@ -218,7 +227,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
         (folder / name).unlink()
     np.save(folder / "labels.npy", expected.labels)
     state = json.loads((folder / "state.json").read_text())
-    del state["models"]
+    del state["models"], state["checksums_of_labels"]
     (folder / "state.json").write_text(json.dumps(state))
     found = learner(directory=folder, label_fn=nobody)
     found.run(ROUNDS)
@@ -232,6 +241,36 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
         shutil.copy(folder / "bare.npy", folder / name)
     with pytest.raises(ValueError, match="of only 0 it is known"):
         learner(directory=folder)
+
+
+@pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
+@pytest.mark.parametrize("number", range(ROUNDS + 1))
+def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):
+    """The rounds that had the wrong one are trained again, as from the start."""
+    settings = dict(directory=tmp_path / "run", warm_start=warm_start)
+    before = learner(**settings)
+    before.run(ROUNDS)
+    labels = np.load(tmp_path / "run" / "labels.npy")
+    labels[4 * number + 1] = (labels[4 * number + 1] + 1) % 3
+    np.save(tmp_path / "run" / "labels.npy", labels)
+    (tmp_path / "run" / "labels.backup.npy").unlink()
+    found = learner(**settings, label_fn=nobody)
+    found.run(ROUNDS)
+    np.testing.assert_array_equal(found.labels, labels)
+    rounds = zip(
+        [before.initial_round, *before.history],
+        [found.initial_round, *found.history],
+        strict=True,
+    )
+    assert [old == new for old, new in rounds] == [n < number for n in range(3)]
+    # From the labels alone all is trained.
+    (tmp_path / "labels").mkdir()
+    shutil.copy(tmp_path / "run" / "labels.npy", tmp_path / "labels")
+    settings["directory"] = tmp_path / "labels"
+    with pytest.warns(UserWarning, match="state.json is missing"):
+        alone = learner(**settings, label_fn=nobody)
+    alone.run(ROUNDS)
+    assert_as_expected(found, alone)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +290,32 @@ def test_a_folder_of_another_configuration_is_refused(kwargs, message, finished)
     before = {path: path.read_bytes() for path in finished.iterdir()}
     with pytest.raises(ValueError, match=message):
         learner(directory=finished, **kwargs)
+    assert {path: path.read_bytes() for path in finished.iterdir()} == before
+
+
+def wider():
+    class Wider(Quick):
+        def build(self, input_shape):
+            self.more = self.add_weight(shape=(2,), name="more")
+            super().build(input_shape)
+
+    Wider.__name__ = "Quick"
+    return networks.compiled(Wider(), "sgd")
+
+
+@pytest.mark.parametrize(
+    ("make_model", "message"),
+    [
+        (wider, r"parameters_of_model is 1 there and 3 now; shapes_of_weights"),
+        (make("deterministic"), "class_of_model is 'Quick' there and 'Deterministic'"),
+    ],
+)
+def test_a_folder_of_another_model_is_refused(make_model, message, finished):
+    before = {path: path.read_bytes() for path in finished.iterdir()}
+    found = learner(directory=finished, make_model=make_model, label_fn=nobody)
+    for use in (lambda: found.model, lambda: found.run(ROUNDS + 1)):
+        with pytest.raises(ValueError, match=f"another configuration: {message}"):
+            use()
     assert {path: path.read_bytes() for path in finished.iterdir()} == before
 
 

@@ -317,3 +317,17 @@ def test_bayes_by_backprop():
     assert model.num_examples == 6
     np.testing.assert_allclose(model.hypernet.distribution.stddev(), 0.05, rtol=1e-4)
     assert_equal_at_centre(network, model, keras_networks.inputs_of(network))
+
+
+LEFT_OUT = ["convolutions_1d", "depthwise", "einsum", "transposed", "recurrent"]
+
+
+@pytest.mark.parametrize("mode", [*MODES, "rank_one"])
+@pytest.mark.parametrize("name", [*LEFT_OUT, "transformer"])
+def test_a_random_layer_that_is_left_out_computes_the_same(name, mode):
+    """With all that it has learnt, scales of inputs too."""
+    once = convert(keras_networks.make(name), random=mode).primary
+    network = keras_networks.randomized(once, seed=3)
+    again = convert(network, only=network.layers[-1])
+    assert again.num_random == network.layers[-1].num_random
+    assert_equal_at_centre(network, again, keras_networks.inputs_of(network))

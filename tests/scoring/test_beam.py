@@ -147,5 +147,8 @@ def test_what_does_not_fit_is_said(vectors):
     records = [as_tensors(np.zeros(size, "float32")) for size in (4, 5)]
     with pytest.raises(scoring.ScoringProblem, match="like the first one"):
         handler.run_inference(records, model)
+    row = {"inputs": np.zeros(4, "float32"), "id": 3}
+    with pytest.raises(scoring.ScoringProblem, match=r"no \['inputs'\].*needs all"):
+        handler.run_inference([row, {"id": 4}], model)
     with pytest.raises(scoring.ScoringProblem, match="shapes"):
         handler.run_inference([np.zeros(5), np.zeros(4)], model)

@@ -49,6 +49,11 @@ def test_a_set_is_a_column_of_names(sets, served_sets, tmp_path):
     assert list(table)[:3] == ["id", "set_80", "mean_0"]
     possible = sets.predict_set(X, 0.8, verbose=0)
     assert table["set_80"] == as_texts(possible, NAMES)
+    numbers = dict(level=np.float64(0.8), batch_size=np.int64(4))
+    assert score(served_sets, [f"{tmp_path}/x.npy"], output, **numbers).num_rows == 0
+    other = tmp_path / "other.csv"
+    score(served_sets, [f"{tmp_path}/x.npy"], other, level=np.float32(0.8))
+    assert read(other) == table
     # The same run is done; another level is another run.
     assert score(served_sets, [f"{tmp_path}/x.npy"], output, level=0.8).num_rows == 0
     for level in (0.7, None):

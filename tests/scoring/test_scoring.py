@@ -70,6 +70,10 @@ def test_a_folder_of_images(images, pictures, tmp_path):
     ]
     for name, image in zip(names, pictures, strict=True):
         (folder / name).write_bytes(tf.io.encode_png(image).numpy())
+    # What is hidden is no row: notebooks keep copies in such folders.
+    for name in (".ipynb_checkpoints/00-checkpoint.png", "more/.cache/a/b.png", ".png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((folder / "00.png").read_bytes())
     ids = [str(folder / name) for name in names]
     assert check(images, [str(folder)], tmp_path / "out.csv", pictures) == ids
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
-from bhn_tf.serving.names import served_names
+from bhn_tf.serving.names import output_names, served_names
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,29 @@ def test_columns_of_a_file_are_trained_on_exported_and_asked(as_dictionary, tmp_
     expected = model.predict(fed, num_samples=0, verbose=0)
     for name, mean in zip(("class-of", "size.of-it"), expected, strict=True):
         np.testing.assert_allclose(answers[f"{name}_mean"], mean, rtol=1e-5)
+
+
+def test_outputs_are_named_by_keys_or_by_layers_and_not_by_counters():
+    """A key that is like a name of Keras's is still a key."""
+    inputs = keras.Input((3,))
+    first, second = WeightNormDense(2), WeightNormDense(2)
+    own = WeightNormDense(2, name="own")
+    keys = sorted([first.name, "size"])
+    outputs = dict(zip(keys, [second(inputs), first(inputs)], strict=True))
+    assert output_names(keras.Model(inputs, outputs), keys) == tuple(keys)
+    # Keras names operations as it does layers.
+    outputs = [first(inputs), own(inputs), second(inputs) + 1.0]
+    network = keras.Model(inputs, outputs)
+    found = output_names(network, network.output_names)
+    assert found == ("output_0", "own", "output_2")
+
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = WeightNormDense(2)
+
+        def call(self, inputs):
+            return {self.dense.name: self.dense(inputs), "size": inputs}
+
+    network = Subclassed()
+    assert output_names(network, [network.dense.name]) == (network.dense.name,)

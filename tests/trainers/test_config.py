@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib
+import json
 import os
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from absl import app, flags
 
@@ -47,6 +49,15 @@ ROOT = Path(__file__).parents[2]
 def test_a_value_without_sense_is_refused_by_name(name, value):
     with pytest.raises(UsageProblem, match=f"--{name}="):
         classification.Config(**{name: value})
+
+
+def test_numpys_numbers_are_written_as_json():
+    numbers = dict(seed=np.int64(1), learning_rate=np.float32(0.5))
+    found = classification.Config(**numbers, flow_units=(np.int64(8),))
+    expected = classification.Config(seed=1, learning_rate=0.5, flow_units=(8,))
+    assert json.dumps(dataclasses.asdict(found)) == json.dumps(
+        dataclasses.asdict(expected)
+    )
 
 
 def run_with(*arguments):

@@ -1,0 +1,72 @@
+"""Arguments that are NumPy's numbers are kept as JSON can hold them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bhn_tf import callbacks, hypernets, likelihoods
+from bhn_tf.arguments import check_count
+from bhn_tf.models import BayesianHypernet
+from tests import networks
+
+
+def flow(count, number):
+    return dict(
+        num_layers=count(2),
+        hidden_units=(count(4),),
+        permutation_seed=count(3),
+        initial_stddev=number(0.5),
+        max_shift=number(2),
+    )
+
+
+def compiled(count, number):
+    model = BayesianHypernet(networks.sequential(), "mean_field")
+    model.compile(
+        "sgd",
+        kl_weight=number(0.5),
+        train_samples=count(2),
+        per_example_noise=count(2),
+        eval_samples=count(3),
+    )
+    config = model.get_compile_config()
+    return {name: config[name] for name in config if name != "optimizer"}
+
+
+def posterior_tensorboard(count, number):
+    pytest.importorskip("tensorboard")
+    return callbacks.PosteriorTensorBoard("logs", None, None, *map(count, (8, 2, 1)))
+
+
+MAKERS = {
+    "RealNVP": lambda count, number: hypernets.RealNVP(**flow(count, number)),
+    "IAF": lambda count, number: hypernets.IAF(**flow(count, number)),
+    "Chunked": lambda count, number: hypernets.Chunked(
+        chunk_size=count(4), embedding_size=count(2), **flow(count, number)
+    ),
+    "KLAnnealing": lambda count, number: callbacks.KLAnnealing(
+        number(0.5), number(1), count(3), patience=count(2), min_delta=number(0.25)
+    ),
+    "PosteriorTensorBoard": posterior_tensorboard,
+    "Mixture": lambda count, number: likelihoods.Mixture(count(2), number(0.5)),
+    "Ordinal": lambda count, number: likelihoods.Ordinal(count(3)),
+    "compile": compiled,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_configurations_of_numpys_numbers_are_those_of_pythons(make):
+    configs = []
+    for types in ((int, float), (np.int64, np.float32)):
+        found = make(*types)
+        config = found if isinstance(found, dict) else found.get_config()
+        # Keras tells unnamed layers apart by a counter.
+        configs.append(json.dumps({**config, "name": None}))
+    assert configs[0] == configs[1]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, 2.0, "3", None, True, np.float64(2)])
+def test_what_is_no_count(value):
+    with pytest.raises(ValueError, match="`rows` to be an integer of at least 1"):
+        check_count("rows", value, minimum=1)
