@@ -106,30 +106,24 @@ class BatchChecks:
         """Returns an element of a data set behind assertions on it."""
         element = batch if len(batch) > 1 else batch[0]
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        checks = []
+        same_rows = _same_rows(_leaves((x, y, sample_weight)))
+        checks = [same_rows]
         for name, values in (("x", x), ("sample_weight", sample_weight)):
             for leaf in map(_dense_values, _leaves(values)):
                 if leaf.dtype.is_floating:
-                    valid, wrong = tf.math.is_finite(leaf), "NaN or infinite"
-                    if name == "sample_weight":
-                        valid, wrong = valid & (leaf >= 0), f"{wrong} or negative"
-                    checks.append(
-                        tf.debugging.Assert(
-                            tf.reduce_all(valid),
-                            [f"{_FAILED_CHECK} {wrong} values in `{name}`."],
-                            name="check_finite",
-                        )
-                    )
+                    finite = tf.math.is_finite(leaf)
+                    wrong = f"NaN or infinite values in `{name}`."
+                    checks.append(_assertion(finite, wrong))
+                if name == "sample_weight" and not leaf.dtype.is_bool:
+                    wrong = f"negative values in `{name}`."
+                    checks.append(_assertion(~(leaf < 0), wrong))
         if y is not None and self._raw_shapes is not None:
             advice = self._likelihood.label_advice(self._raw_shapes)
-            checks.append(
-                tf.debugging.Assert(
-                    self._valid_labels(x, y, sample_weight),
-                    [f"{_FAILED_CHECK} labels without a meaning: {advice}"],
-                    name="check_labels",
-                )
-            )
-        with tf.control_dependencies([op for op in checks if op is not None]):
+            # Whose elements are compared with those of the weights.
+            with tf.control_dependencies([same_rows]):
+                valid = self._valid_labels(x, y, sample_weight)
+            checks.append(_assertion(valid, f"labels without a meaning: {advice}"))
+        with tf.control_dependencies(checks):
             return tf.nest.map_structure(tf.identity, element)
 
     def _valid_labels(self, x, y, sample_weight):
@@ -153,6 +147,20 @@ def _dense_values(leaf) -> tf.Tensor:
     if isinstance(leaf, tf.SparseTensor):
         return leaf.values
     return leaf.flat_values if isinstance(leaf, tf.RaggedTensor) else leaf
+
+
+def _same_rows(leaves) -> tf.Operation:
+    """Asserts that all tensors of a batch have as many rows."""
+    rows = tf.stack([tf.shape(leaf, out_type=tf.int64)[0] for leaf in leaves])
+    return _assertion(
+        rows == rows[0],
+        "different numbers of rows in `x`, `y` and `sample_weight`.",
+    )
+
+
+def _assertion(valid, wrong: str) -> tf.Operation:
+    """Asserts that all is valid; `readable_data_errors` tells what was wrong."""
+    return tf.debugging.Assert(tf.reduce_all(valid), [f"{_FAILED_CHECK} {wrong}"])
 
 
 def _as_numpy(leaf):

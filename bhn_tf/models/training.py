@@ -213,10 +213,7 @@ class Training(keras.Model):
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]
         )
-        if arguments["class_weight"] is not None:
-            training_options.check_class_weight(
-                arguments["class_weight"], self.raw_outputs
-            )
+        self._check_class_weight(arguments["class_weight"])
         with readable_data_errors():
             checked = self._checked(feed)
             self._learn_from_feed(feed, arguments["validation_split"])
@@ -239,6 +236,11 @@ class Training(keras.Model):
                 workers.lost_workers_named(self.distribute_strategy),
             ):
                 return super().fit(**arguments)
+
+    def _check_class_weight(self, class_weight):
+        training_options.check_class_weight(
+            class_weight, self.likelihood, self.raw_outputs
+        )
 
     def _learn_from_feed(self, feed, validation_split):
         """Learns what the data tell before training, such as N."""
@@ -307,17 +309,20 @@ class Training(keras.Model):
                 )
 
     @functools.wraps(keras.Model.train_on_batch)
-    def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+    def train_on_batch(
+        self, x, y=None, sample_weight=None, class_weight=None, return_dict=False
+    ):
         self._assert_compile_called("train_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
+        self._check_class_weight(class_weight)
         self._require_told()
         self._remember_dtypes(feed)
         feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", feed)
         self._build_optimizer()
         return super().train_on_batch(
-            feed.x, feed.y, feed.sample_weight, *args, **kwargs
+            feed.x, feed.y, feed.sample_weight, class_weight, return_dict
         )
 
     def test_on_batch(

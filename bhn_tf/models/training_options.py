@@ -1,8 +1,12 @@
 """Checks of what `compile` and `fit` are given, before any work."""
 
+import math
+import numbers
 from collections.abc import Mapping
 
 import keras
+
+from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal
 
 
 def refuse_loss(loss, model_name: str) -> None:
@@ -51,22 +55,61 @@ def validation_split_of(validation_split, validation_data) -> float:
     return validation_split if validation_data is None and validation_split else 0.0
 
 
-def check_class_weight(class_weight, raw_outputs) -> None:
-    """Raises `ValueError` for weights that are no dictionary, or have no one class.
+def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
+    """Raises `ValueError` for weights that are not one, of at least 0, for each class.
 
     Args:
-        class_weight: As `fit` was given it.
+        class_weight: As `fit` was given it; `None` for none.
+        likelihood: The model's, which knows the classes.
         raw_outputs: The model's `RawOutputs`; `None` where they are not known yet.
     """
+    if class_weight is None:
+        return
     if not isinstance(class_weight, Mapping):
         raise ValueError(
             "Expected `class_weight` to be a dictionary of weights by class "
             f"number, got a {type(class_weight).__name__}. Give "
             "`dict(enumerate(class_weight))`."
         )
-    specs = [] if raw_outputs is None else raw_outputs.spec
-    if any(len(spec.shape) > 2 for spec in keras.tree.flatten(specs)):
+    for key, weight in class_weight.items():
+        if not (isinstance(weight, numbers.Real) and 0 <= weight < math.inf):
+            raise ValueError(
+                f"`class_weight` has {weight!r} for {key!r}. Give finite numbers of at "
+                "least 0: a negative weight would drive the likelihood of its rows "
+                "down without end."
+            )
+    specs = [] if raw_outputs is None else keras.tree.flatten(raw_outputs.spec)
+    if any(len(spec.shape) > 2 for spec in specs):
         raise ValueError(
             "`class_weight` gives each row the weight of its one class, and rows "
             "of this network have several (pixels, tokens). Give `sample_weight`."
         )
+    num_classes = _num_classes(likelihood, specs)
+    strange = [
+        key for key in class_weight if not _is_class(key, likelihood, num_classes)
+    ]
+    if strange:
+        raise ValueError(
+            f"`class_weight` has weights for {strange}, which are no class numbers "
+            "of this model: no row would get them. Classes are whole numbers"
+            + ("." if num_classes is None else f" from 0 to {num_classes - 1}.")
+        )
+
+
+def _num_classes(likelihood, output_specs) -> int | None:
+    """How many classes labels have; `None` where they are other numbers."""
+    if len(output_specs) != 1:
+        return None
+    if isinstance(likelihood, Ordinal):
+        return likelihood.num_classes
+    if isinstance(likelihood, Categorical | Bernoulli):
+        return max(output_specs[0].shape[-1], 2)
+    return None
+
+
+def _is_class(key, likelihood, num_classes) -> bool:
+    if not (isinstance(key, numbers.Real) and key == key // 1):
+        return False
+    if num_classes is None or 0 <= key < num_classes:
+        return True
+    return key == getattr(likelihood, "ignore_class", None)
