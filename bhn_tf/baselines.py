@@ -18,6 +18,7 @@ from bhn_tf.networks.copying import (
     fresh_layer,
     is_graph,
 )
+from bhn_tf.networks.outputs import require_one_kind
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -26,11 +27,12 @@ class DeepEnsemble(PredictiveModel):
 
     Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation
     using Deep Ensembles" (2017). The members see the same batches; each learns as if
-    it were alone.
+    it were alone, but for `global_clipnorm` of an optimizer, which clips the gradients
+    of all of them together (`clipnorm` and `clipvalue` clip each weight's).
 
     Args:
-        models: Keras models with inputs and outputs of one kind. They are used as
-            they are, not copied.
+        models: Keras models with inputs and outputs of one kind, each another one.
+            They are used as they are, not copied.
         likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
 
     The members are the draws: `num_samples` and `seed` have no meaning and are ignored.
@@ -49,10 +51,19 @@ class DeepEnsemble(PredictiveModel):
         if not models:
             raise ValueError("Expected at least one model in `models`, got none.")
         self.members = list(models)
+        if len({id(member) for member in self.members}) < len(self.members):
+            raise ValueError(
+                "The `models` of an ensemble hold one model several times: it would "
+                "take all of their steps, and there would be no spread. Make each "
+                "anew, `[make_network() for _ in range(5)]`."
+            )
         self.posterior = MemberPosterior(self.members)
         self._build_from_built_networks()
 
     posterior: MemberPosterior
+
+    def _check_outputs(self, outputs):
+        require_one_kind(self.members, outputs)
 
     def call(self, x, training=None, seed: int | None = None):
         """Returns the raw outputs of one member, drawn by a seed."""

@@ -4,6 +4,7 @@ A model asks its posterior for draws and for the raw outputs of each; what a dra
 made of, scales of a hypernet, seeds of dropout or members of an ensemble, stays here.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -127,6 +128,10 @@ class Posterior:
         return False
 
 
+#: The posterior that each hypernet is part of; neither is kept alive by this.
+_OWNERS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
 class HypernetPosterior(Posterior):
     """Scales `g = h(ε)` of a primary network, drawn by a hypernet.
 
@@ -158,7 +163,8 @@ class HypernetPosterior(Posterior):
             layers: The layers of the primary, with their weights, in their order.
 
         Raises:
-            ValueError: If the hypernet was built for another number of values.
+            ValueError: If the hypernet was built for another number of values, or
+                belongs to another model.
         """
         self.layers = [layer for layer in layers if isinstance(layer, RandomLayer)]
         for layer in self.layers:
@@ -172,6 +178,12 @@ class HypernetPosterior(Posterior):
         self.num_random = self._offsets[-1]
         if not self.num_random:
             return
+        if _OWNERS.get(self.hypernet, lambda: self)() not in (self, None):
+            raise ValueError(
+                f"The given hypernet {self.hypernet.name!r} belongs to another model, "
+                "whose training would change this one's posterior, and this one's "
+                "the other's. Give a new instance."
+            )
         is_new = not self.hypernet.built
         if is_new:
             self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
@@ -181,6 +193,7 @@ class HypernetPosterior(Posterior):
                 f"The given hypernet generates {self.hypernet.event_size} values, and "
                 f"the network has {self.num_random}. Give a new instance."
             )
+        _OWNERS[self.hypernet] = weakref.ref(self)
         if is_new and self.hypernet.initial_mean is None:
             self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
 

@@ -107,6 +107,7 @@ class PredictiveModel(Training, Prediction):
                 network(keras_adapter.inputs_by_name(network, spec))
                 for network in self.posterior.networks
             ]
+            self._check_outputs(outputs)
             self.raw_outputs = RawOutputs(outputs[0], self.compute_dtype)
             if not self.built:
                 self._input_shape = keras.tree.map_structure(
@@ -118,11 +119,15 @@ class PredictiveModel(Training, Prediction):
         """Builds the rest where the networks were given with their weights."""
         networks = self.posterior.networks
         if all(network.built for network in networks):
-            outputs = declared_outputs(networks[0])
-            if outputs is not None:
-                self.raw_outputs = RawOutputs(outputs, self.compute_dtype)
+            outputs = [declared_outputs(network) for network in networks]
+            self._check_outputs(outputs)
+            if outputs[0] is not None:
+                self.raw_outputs = RawOutputs(outputs[0], self.compute_dtype)
             with self._own_scope():
                 self._finish_building()
+
+    def _check_outputs(self, outputs):
+        """Called with the symbolic outputs of every network; `None` where unknown."""
 
     def _finish_building(self):
         """Called once the networks have their weights."""

@@ -1,6 +1,7 @@
 """What a network says of its outputs: their names and last activations."""
 
 import keras
+import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.keras_adapter import is_functional
@@ -60,6 +61,54 @@ def output_activations(network, outputs) -> list[tuple]:
         return [_of_tensor(tensor) for tensor in network.outputs]
     num_outputs = 1 if outputs is None else len(keras.tree.flatten(outputs))
     return [_of_layer(network)] * num_outputs
+
+
+def require_one_kind(networks, outputs) -> None:
+    """Raises `ValueError` unless networks return the same, of what can be told.
+
+    Args:
+        networks: Keras models.
+        outputs: For each its symbolic outputs in their structure, or `None`.
+    """
+    pairs = zip(networks, outputs, strict=True)
+    known = [(network, returned) for network, returned in pairs if returned is not None]
+    for network, returned in known[1:]:
+        first, expected = known[0]
+        names = f"{first.name!r} and {network.name!r}"
+        if not _fit(expected, returned):
+            raise ValueError(
+                f"The networks {names} have different outputs, {expected} and "
+                f"{returned}. Give networks with outputs of one kind."
+            )
+        endings = zip(
+            output_activations(first, expected),
+            output_activations(network, returned),
+            strict=True,
+        )
+        for (one, _), (other, _) in endings:
+            if None not in (one, other) and _is_squashing(one) != _is_squashing(other):
+                raise ValueError(
+                    f"Of the networks {names} one returns probabilities and the other "
+                    f"does not: they end with {one.__name__} and {other.__name__}. "
+                    "Give networks with one last activation."
+                )
+
+
+def _fit(outputs, others) -> bool:
+    """Whether outputs have one structure, and shapes that do not contradict."""
+    structures = [
+        keras.tree.map_structure(lambda leaf: None, each) for each in (outputs, others)
+    ]
+    return structures[0] == structures[1] and all(
+        tf.TensorShape(leaf.shape[1:]).is_compatible_with(other.shape[1:])
+        for leaf, other in zip(
+            keras.tree.flatten(outputs), keras.tree.flatten(others), strict=True
+        )
+    )
+
+
+def _is_squashing(activation) -> bool:
+    return activation in (keras.activations.softmax, keras.activations.sigmoid)
 
 
 def _of_chain(layers):

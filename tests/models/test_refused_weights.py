@@ -1,4 +1,4 @@
-"""Weights without a meaning, and batches whose parts do not fit: refused, not trained."""
+"""Weights without a meaning, and batches whose parts do not fit, are refused."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ def regression():
 
 
 def of_unknown_rows(*batch):
-    """A data set of one batch, of which TensorFlow does not know how many rows it has."""
+    """A data set of one batch; how many rows it has, TensorFlow does not know."""
     signature = tuple(
         tf.TensorSpec([None, *part.shape[1:]], part.dtype) for part in batch
     )

@@ -1,0 +1,60 @@
+"""What belongs to one model is refused by another, and members are of one kind."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf.baselines import DeepEnsemble
+from tests import networks
+
+
+def member(units=3, activation=None):
+    return keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(units, activation=activation)]
+    )
+
+
+def test_members_that_are_not_of_one_kind_are_refused():
+    one = member()
+    with pytest.raises(ValueError, match="several times"):
+        DeepEnsemble([one, member(), one])
+    with pytest.raises(ValueError, match="different outputs.*3.*2"):
+        DeepEnsemble([one, member(units=2)])
+    with pytest.raises(ValueError, match="linear and softmax"):
+        DeepEnsemble([one, member(), member(activation="softmax")])
+    late = DeepEnsemble([keras.Sequential([keras.layers.Dense(n)]) for n in (3, 2)])
+    with pytest.raises(ValueError, match="different outputs"):
+        late.build((None, 4))
+
+
+def test_members_of_several_shapes_inside_are_an_ensemble():
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(7, activation="relu")(inputs)
+    other = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+    model = DeepEnsemble([member(), other, networks.subclassed()])
+    model.predict(np.ones((2, 4), "float32"), verbose=0)
+
+
+def test_a_hypernet_belongs_to_one_model(tmp_path):
+    hypernet = bhn_tf.hypernets.MeanField()
+    model = networks.bayesian(hypernet=hypernet)
+    with pytest.raises(ValueError, match="belongs to another model"):
+        networks.bayesian(hypernet=hypernet)
+    unbuilt = keras.Sequential([bhn_tf.layers.WeightNormDense(3)])
+    unbuilt = bhn_tf.BayesianHypernet(unbuilt, hypernet)
+    with pytest.raises(ValueError, match="belongs to another model"):
+        unbuilt.build((None, 4))
+    # What is made of a model has a hypernet of its own.
+    networks.compiled(model).save(tmp_path / "model.keras")
+    copies = [
+        keras.saving.load_model(tmp_path / "model.keras"),
+        type(model).from_config(model.get_config()),
+        keras.models.clone_model(model),
+    ]
+    assert hypernet not in [copy.hypernet for copy in copies]
+    del model
+    gc.collect()
+    networks.bayesian(hypernet=hypernet)
