@@ -72,7 +72,7 @@ def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
             "`dict(enumerate(class_weight))`."
         )
     for key, weight in class_weight.items():
-        if not (isinstance(weight, numbers.Real) and 0 <= weight < math.inf):
+        if not (isinstance(weight, numbers.Real) and 0 <= float(weight) < math.inf):
             raise ValueError(
                 f"`class_weight` has {weight!r} for {key!r}. Give finite numbers of at "
                 "least 0: a negative weight would drive the likelihood of its rows "
@@ -110,6 +110,6 @@ def _num_classes(likelihood, output_specs) -> int | None:
 def _is_class(key, likelihood, num_classes) -> bool:
     if not (isinstance(key, numbers.Real) and key == key // 1):
         return False
-    if num_classes is None or 0 <= key < num_classes:
+    if num_classes is None or 0 <= float(key) < num_classes:
         return True
     return key == getattr(likelihood, "ignore_class", None)
