@@ -20,9 +20,9 @@ def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
         ValueError: If `loc` is neither one number nor D numbers.
     """
     loc = 0.0 if loc is None else loc
-    if np.size(loc) not in (1, event_size):
+    if np.shape(loc) not in ((), (1,), (event_size,)):
         raise ValueError(
-            f"`prior_loc` has {np.size(loc)} entries, but the network has "
+            f"`prior_loc` has the shape {np.shape(loc)}, but the network has "
             f"D = {event_size} generated values. Give one number, or one for each."
         )
     loc = tf.zeros([event_size]) + loc

@@ -554,8 +554,9 @@ def test_sizes_have_to_make_sense(name, argument):
 
 @every_hypernet
 def test_means_have_to_fit(name):
-    with pytest.raises(ValueError, match="has 3 entries.* D = 4"):
-        MAKE[name](initial_mean=[1.0, 2.0, 3.0]).build((None, 4))
+    for mean, shape in (([1.0, 2.0, 3.0], "3,"), (np.ones([4, 1]), "4, 1")):
+        with pytest.raises(ValueError, match=rf"has the shape \({shape}\).* D = 4"):
+            MAKE[name](initial_mean=mean).build((None, 4))
 
 
 @every_hypernet

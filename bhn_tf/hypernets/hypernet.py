@@ -52,10 +52,11 @@ class Hypernet(keras.layers.Layer):
     def build(self, input_shape):
         """Creates the weights for noise of shape [..., D]."""
         event_size = input_shape[-1]
-        if np.size(self.initial_mean) not in (1, event_size):
+        shape = np.shape(self.initial_mean)
+        if shape not in ((), (1,), (event_size,)):
             raise ValueError(
-                f"`initial_mean` has {np.size(self.initial_mean)} entries, but the "
-                f"network has D = {event_size} generated values. Give one number, "
+                f"`initial_mean` has the shape {shape}, but the network has "
+                f"D = {event_size} generated values. Give one number, "
                 "or one for each value."
             )
         self.event_size = event_size

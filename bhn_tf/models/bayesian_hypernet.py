@@ -51,6 +51,7 @@ class BayesianHypernet(PredictiveModel):
             for all else: inputs that never vary keep their noise.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
+            `prior_stddev` and `prior_loc` are left out beside it.
         num_examples: N. `None`: each `fit` learns it from its data.
         seed: Seed of the training noise; `None` for a new one.
 
@@ -453,6 +454,10 @@ class BayesianHypernet(PredictiveModel):
             config[name] = keras.saving.deserialize_keras_object(
                 config.get(name), custom_objects=custom_objects
             )
+        if config.get("prior") is not None:
+            # Files of before may have what was not looked at beside it.
+            config.pop("prior_stddev", None)
+            config.pop("prior_loc", None)
         report = config.pop("conversion_report")
         if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
             _refuse_another_order(config["primary"])

@@ -16,7 +16,7 @@ class PriorSettings:
             for `priors.Trained(stddev)`; "unit_inputs" is 1 for scales of inputs, which
             leaves inputs as they are, and 0 for all else.
         prior: Another prior, a TFP distribution over one number or over D, or
-            `priors.Trained`.
+            `priors.Trained`; the others then are as they are by default.
 
     Attributes:
         learned: The `priors.LearnedStddev`; `None` for a fixed prior.
@@ -30,9 +30,10 @@ class PriorSettings:
         # As a file would give it back: what cannot be saved is refused before anything
         # is trained on it.
         self.given = priors.deserialize(priors.serialize(priors.deserialize(prior)))
+        self._refuse_others_beside_given()
         self.learned: priors.LearnedStddev | None = None
         if isinstance(self._stddev, str):
-            self._refuse_to_learn_beside_others()
+            self._refuse_to_learn_around_trained()
             self.learned = priors.LearnedStddev(priors.LEARNED[self._stddev])
         else:
             self._fixed_stddev.assign(self._stddev)
@@ -43,12 +44,15 @@ class PriorSettings:
         self._event_size = None
         self._unit_inputs: np.ndarray | None = None
 
-    def _refuse_to_learn_beside_others(self):
-        if self.given is not None:
+    def _refuse_others_beside_given(self):
+        if self.given is not None and (self.stddev, self.loc) != (1.0, None):
             raise ValueError(
-                f"`prior_stddev={self.stddev!r}` is of the Gaussian prior, and `prior` "
-                f"gives another one, {self.given}. Leave one of them out."
+                f"`prior_stddev={self.stddev!r}` and `prior_loc={self.loc!r}` are of "
+                f"the Gaussian prior, and `prior` gives another one, {self.given}. "
+                "Leave one of them out."
             )
+
+    def _refuse_to_learn_around_trained(self):
         if self.loc == "trained":
             raise ValueError(
                 f"`prior_stddev={self.stddev!r}` around `prior_loc='trained'` would "

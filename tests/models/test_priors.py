@@ -114,7 +114,13 @@ def test_a_prior_around_what_is_trained(data, kwargs, tmp_path):
 
 
 def test_a_prior_of_another_size_is_refused():
-    for options in ({"prior": tfd.Normal(tf.zeros(5), 1.0)}, {"prior_loc": [0.0] * 5}):
+    for options in (
+        {"prior": tfd.Normal(tf.zeros(5), 1.0)},
+        {"prior_loc": [0.0] * 5},
+        {"prior_loc": np.zeros([6, 1])},
+        {"prior_loc": np.zeros([1, 6])},
+        {"prior_loc": [[0.0]]},
+    ):
         with pytest.raises(ValueError, match="D = 6"):
             make_model(**options)
     for loc in (np.nan, "given"):
@@ -122,6 +128,21 @@ def test_a_prior_of_another_size_is_refused():
             make_model(prior_loc=loc)
     with pytest.raises(ValueError, match="`relative_stddev` to be a positive"):
         priors.Trained(0.0)
+
+
+def test_what_is_of_the_gaussian_is_refused_beside_another_prior():
+    laplace = tfd.Laplace(0.0, 1.0)
+    for options in (
+        {"prior_stddev": 0.01},
+        {"prior_loc": 5.0},
+        {"prior_loc": "trained"},
+    ):
+        with pytest.raises(ValueError, match="Leave one of them out"):
+            make_model(prior=laplace, **options)
+    # Files of before, in which it was ignored, load.
+    config = {**make_model(prior=laplace).get_config(), "prior_stddev": 0.01}
+    loaded = bhn_tf.BayesianHypernet.from_config(config)
+    np.testing.assert_allclose(loaded.prior.stddev(), laplace.stddev(), rtol=1e-6)
 
 
 def test_the_bound_is_that_of_evaluate(data):
