@@ -4,8 +4,11 @@ Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*`
 of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
+import warnings
+
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.conversion import from_keras
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.dropout import DRAWABLE
@@ -19,6 +22,7 @@ from bhn_tf.networks.copying import (
     is_graph,
 )
 from bhn_tf.networks.outputs import require_one_kind
+from bhn_tf.networks.paths import layer_paths
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -111,7 +115,10 @@ class MCDropout(PredictiveModel):
     Gal and Ghahramani, "Dropout as a Bayesian Approximation" (2016). A draw is one
     mask for each dropout layer, the same for all rows, so that a row's answer depends
     neither on its neighbours nor on the batch size. Without draws (`num_samples=0`)
-    the prediction is that of ordinary dropout, which scales instead of dropping.
+    the prediction is that of ordinary dropout, which scales instead of dropping. Drawn
+    are `Dropout` and `SpatialDropout1D/2D/3D`; other noise of training (that of
+    recurrent layers, of attention, of `AlphaDropout`, inside wrappers) rests in
+    predictions, and a warning names it.
 
     Args:
         model: A Sequential or functional model with dropout layers. A copy is made,
@@ -138,6 +145,15 @@ class MCDropout(PredictiveModel):
                 f"{type(model).__name__} {model.name!r} has no dropout layer, so all "
                 "draws would be the same. Add `keras.layers.Dropout`, or in a "
                 "subclassed model `bhn_tf.layers.MonteCarloDropout`."
+            )
+        resting = _noise_that_rests(self.network)
+        if resting:
+            warnings.warn(
+                f"The noise of {resting} is there in training alone, and missing in "
+                "the spread of predictions: what is drawn is that of dropout layers. "
+                "Put `keras.layers.Dropout` in their place, inside of wrappers "
+                "`bhn_tf.layers.MonteCarloDropout`.",
+                stacklevel=2,
             )
         self._build_from_built_networks()
 
@@ -188,3 +204,15 @@ def _with_drawable_dropout(model):
     if model.built:
         return copy_network(model, make, carry_state)[model]
     return keras.models.clone_model(model, clone_function=make, recursive=True)
+
+
+def _noise_that_rests(network) -> list[str]:
+    """Names of the layers that have noise in training and cannot be drawn."""
+    amounts = ("rate", "stddev", "dropout", "recurrent_dropout")
+    return [
+        path
+        for layer, path in layer_paths(network).items()
+        if keras_adapter.has_seed_generator(layer)
+        and not isinstance(layer, tuple(DRAWABLE.values()))
+        and any(getattr(layer, amount, None) for amount in amounts)
+    ]

@@ -176,6 +176,11 @@ def seed_variables(network: keras.Layer) -> list[keras.Variable]:
     ]
 
 
+def has_seed_generator(layer: keras.Layer) -> bool:
+    """Whether a layer draws random numbers itself."""
+    return bool(layer._seed_generators)
+
+
 # -- masks --------------------------------------------------------------------------
 
 

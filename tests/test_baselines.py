@@ -320,3 +320,51 @@ def test_dropout_without_monte_carlo_is_that_of_keras():
         np.testing.assert_allclose(answers, expected, rtol=1e-5)
     outputs = [deterministic(x, training=True) for _ in range(2)]
     assert np.abs(outputs[0] - outputs[1]).max() > 0.1
+
+
+def beside_dropout(*layers):
+    inputs = outputs = keras.Input((5, 4))
+    for layer in layers:
+        is_attention = isinstance(layer, keras.layers.MultiHeadAttention)
+        outputs = layer(*[outputs] * (1 + is_attention))
+    outputs = keras.layers.Dropout(0.5)(keras.layers.Flatten()(outputs))
+    return keras.Model(inputs, keras.layers.Dense(networks.NUM_CLASSES)(outputs))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras.layers.AlphaDropout(0.5, name="noise"),
+        keras.layers.GaussianDropout(0.5, name="noise"),
+        keras.layers.GaussianNoise(0.5, name="noise"),
+        keras.layers.TimeDistributed(keras.layers.Dropout(0.5), name="noise"),
+        keras.layers.LSTM(3, dropout=0.5, name="noise"),
+        keras.layers.GRU(3, recurrent_dropout=0.5, name="noise"),
+        keras.layers.Bidirectional(keras.layers.LSTM(3, dropout=0.5), name="noise"),
+        keras.layers.MultiHeadAttention(2, 3, dropout=0.5, name="noise"),
+        type("OwnDropout", (keras.layers.Dropout,), {})(0.5, name="noise"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_noise_that_predictions_lack_is_named(layer):
+    with pytest.warns(UserWarning, match="'noise.*missing in the spread"):
+        MCDropout(beside_dropout(layer))
+
+
+def test_of_noise_that_is_drawn_or_not_there_nothing_is_said(recwarn):
+    wrapped = keras.layers.TimeDistributed(MonteCarloDropout(0.5))
+    MCDropout(
+        beside_dropout(
+            keras.layers.SpatialDropout1D(0.5),
+            keras.layers.LSTM(3, return_sequences=True),
+            keras.layers.MultiHeadAttention(2, 3),
+            keras.layers.AlphaDropout(0.0),
+            wrapped,
+        )
+    )
+    assert not [each for each in recwarn if "spread" in str(each.message)]
+    alone = keras.Sequential([keras.Input((5, 4)), wrapped, keras.layers.Flatten()])
+    samples = networks.compiled(MCDropout(alone, "gaussian")).predict_samples(
+        np.ones((1, 5, 4), "float32"), num_samples=5, verbose=0
+    )
+    assert len(np.unique(samples[0], axis=0)) > 1
