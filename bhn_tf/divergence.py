@@ -14,7 +14,8 @@ class Diverged(FloatingPointError):
         epoch: The epoch in which it happened, from 0 on.
         step: The last step of it that was made, from 0 on.
         term: "nll", "kl", "regularization" or "loss", whichever broke alone;
-            "gradient" where weights broke.
+            "gradient" where weights broke, "statistics" where what layers remember of
+            their inputs did.
     """
 
     def __init__(self, epoch: int, step: int, term: str):
@@ -25,11 +26,17 @@ class Diverged(FloatingPointError):
         )
         self.epoch, self.step, self.term = epoch, step, term
 
+    def __reduce__(self):
+        # An exception is pickled with its sentence, which is no argument here.
+        return type(self), (self.epoch, self.step, self.term)
+
 
 _SENTENCES = {
     "gradient": "a gradient has left weights that are no numbers",
     "kl": "the KL, log q(g) - log p(g), is no number",
     "nll": "the negative log-likelihood is no number",
+    "statistics": "what a layer remembers of its inputs, such as a moving variance, "
+    "is no number",
 }
 
 
@@ -71,9 +78,11 @@ class DivergenceGuard(keras.callbacks.Callback):
         raise Diverged(self._epoch, self._step, term)
 
     def on_epoch_end(self, epoch, logs=None):
-        for variable in self.model.trainable_variables:
-            if not tf.reduce_all(tf.math.is_finite(variable.value)):
-                raise Diverged(epoch, self._step, "gradient")
+        for variable in self.model.weights:
+            value = tf.convert_to_tensor(variable.value)
+            if value.dtype.is_floating and not tf.reduce_all(tf.math.is_finite(value)):
+                term = "gradient" if variable.trainable else "statistics"
+                raise Diverged(epoch, self._step, term)
 
     def get_config(self):
         return {}

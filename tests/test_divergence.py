@@ -1,9 +1,12 @@
 """Training that diverges says so, and keeps nothing of it."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
 
+from bhn_tf.baselines import Deterministic
 from bhn_tf.callbacks import Diverged, DivergenceGuard
 from tests import networks
 
@@ -46,6 +49,25 @@ def test_the_first_broken_step_and_its_term_are_named(weights, term):
 def test_weights_that_the_last_step_breaks_are_found_at_the_end_of_the_epoch():
     with pytest.raises(Diverged, match="epoch 1, step 3: a gradient"):
         _fit(lambda model: model.primary.layers[-1].bias, step=2)
+
+
+def test_moving_statistics_are_looked_at():
+    x, y = networks.data(12)
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    normalized = keras.layers.BatchNormalization()(inputs)
+    logits = keras.layers.Dense(networks.NUM_CLASSES)(normalized)
+    model = Deterministic(keras.Model(inputs, logits))
+    model.compile("sgd")
+    with pytest.raises(Diverged, match="remembers of its inputs"):
+        model.fit(x * 1e25, y, verbose=0, callbacks=[DivergenceGuard()])
+
+
+@pytest.mark.parametrize("term", ["nll", "statistics"])
+def test_it_comes_out_of_another_process(term):
+    error = Diverged(1, 2, term)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), str(copied)) == (Diverged, str(error))
+    assert vars(copied) == vars(error)
 
 
 def test_sound_training_goes_on():
