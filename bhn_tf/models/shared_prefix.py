@@ -96,7 +96,7 @@ class _Prefix:
             losses = keras_adapter.own_losses(self._network)
         products = {}
         for node in self._first_nodes:
-            (tensor,), _ = node.arguments.fill_in(tensors)
+            tensor = tensors[id(node.input_tensors[0])]
             layer = node.operation
             if layer.autocast:  # Not the numbers of words.
                 tensor = keras.ops.cast(tensor, layer.compute_dtype)

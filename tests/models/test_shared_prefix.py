@@ -60,6 +60,12 @@ def twice():
     return keras.Model(x, layers.WeightNormDense(3)(shared(x) + shared(shared(x))))
 
 
+def called_by_keyword():
+    x = keras.Input((FEATURES,))
+    hidden = layers.WeightNormDense(4, activation="relu")(inputs=x)
+    return keras.Model(x, layers.WeightNormDense(3)(inputs=hidden))
+
+
 def nested():
     x = keras.Input((FEATURES,))
     return keras.Model(x, layers.WeightNormDense(3)(perceptron()(x)))
@@ -84,7 +90,16 @@ def without_shared_prefix(model, x, scales):
 
 
 @pytest.mark.parametrize(
-    "make", [perceptron, convolutional, branched, twice, nested, generated_kernels]
+    "make",
+    [
+        perceptron,
+        convolutional,
+        branched,
+        twice,
+        called_by_keyword,
+        nested,
+        generated_kernels,
+    ],
 )
 def test_predictions_equal_those_of_whole_networks(make):
     primary = make()
