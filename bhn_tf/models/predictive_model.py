@@ -22,6 +22,7 @@ from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import adapt_to_targets, warn_of_units
 from bhn_tf.models.training import Training
+from bhn_tf.networks.inputs import begins_with_operation
 from bhn_tf.networks.outputs import (
     declared_outputs,
     output_activations,
@@ -256,7 +257,7 @@ class PredictiveModel(Training, Prediction):
         if not any(leaf.dtype == "uint8" for leaf in leaves):
             return
         if any(
-            isinstance(layer, _TAKES_INTEGERS)
+            isinstance(layer, _TAKES_INTEGERS) or begins_with_operation(layer)
             for network in self.posterior.networks
             for layer in keras_adapter.layers_of(network)
         ):

@@ -39,6 +39,21 @@ def test_every_call_refuses_them():
             call()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_operations_may_scale_them(dtype):
+    inputs = keras.Input((4, 4, 1), dtype=dtype)
+    scaled = keras.ops.cast(inputs, "float32") / 255
+    outputs = bhn_tf.layers.WeightNormDense(2)(keras.layers.Flatten()(scaled))
+    outer = keras.Input((4, 4, 1), dtype=dtype)
+    network = keras.Model(outer, keras.Model(inputs, outputs)(outer))
+    model = bhn_tf.BayesianHypernet(network, "mean_field")
+    np.testing.assert_allclose(
+        model.predict(X, verbose=0, seed=1),
+        model.predict(X.astype("float32"), verbose=0, seed=1),
+        rtol=1e-6,
+    )
+
+
 def test_a_network_that_scales_them_gives_the_answers_of_floats():
     model = make_model(keras.layers.Rescaling(1 / 255))
     model.fit(X, Y, verbose=0)
