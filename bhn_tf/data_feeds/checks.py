@@ -212,4 +212,6 @@ def readable_data_errors() -> Iterator[None]:
         start = message.find(_FAILED_CHECK)
         if start < 0:
             raise
-        raise ValueError(message[start:].split("'")[0].split("\n")[0]) from error
+        # In brackets where a graph raised it, and in quotes where it was eager.
+        sentence = message[start:].split("\n")[0].rstrip("]\"'")
+        raise ValueError(sentence) from error

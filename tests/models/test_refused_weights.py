@@ -86,3 +86,8 @@ def test_batches_of_a_data_set_have_as_many_of_everything(model, regression):
                 call(of_unknown_rows(*batch), verbose=0)
         for value, old in zip(trained.trainable_variables, before, strict=True):
             np.testing.assert_array_equal(value, old)
+
+
+def test_the_sentence_on_a_data_set_ends_as_it_should(model):
+    with pytest.raises(ValueError, match=r"^A batch has NaN .* values in `x`\.$"):
+        model.fit(of_unknown_rows(X * np.nan, Y), verbose=0)
