@@ -211,7 +211,7 @@ class HypernetPosterior(Posterior):
         if rows is None:
             num_each = 1
         else:
-            self.require_scales_per_row()
+            self.require_scales_per_row("`per_example_noise`")
             num_each = rows if groups is None else groups
         values, log_prob = self.hypernet.sample_and_log_prob(
             num_samples * num_each, self._noise.next_seed()
@@ -245,12 +245,12 @@ class HypernetPosterior(Posterior):
             )
         }
 
-    def require_scales_per_row(self) -> None:
+    def require_scales_per_row(self, asked_by: str) -> None:
         """Raises `ValueError` where rows cannot have draws of their own."""
         for layer in self.layers:
             if not layer.supports_scales_per_row:
                 raise ValueError(
-                    "`scales` of shape [B, D] would need a kernel for each row in "
+                    f"{asked_by} would need a kernel for each row in "
                     f"layer {layer.name!r}, which generates its kernel. Use one draw "
                     "for all rows, or `random='scale'`."
                 )

@@ -30,7 +30,7 @@ def checked_scales(scales, x, posterior) -> tf.Tensor:
         )
     if scales.shape.rank == 1:
         return scales
-    posterior.require_scales_per_row()
+    posterior.require_scales_per_row("`scales` of shape [B, D]")
     if None not in (rows, scales.shape[0]) and rows != scales.shape[0]:
         raise ValueError(
             f"`scales` has {scales.shape[0]} draws, and `x` has {rows} rows: "
