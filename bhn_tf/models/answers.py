@@ -115,7 +115,7 @@ def _nan_where_unknown(raws, x):
             tf.abs(leaf) <= leaf.dtype.max, axis=list(range(1, len(leaf.shape)))
         )
         for leaf in keras.tree.flatten(x)
-        if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
+        if isinstance(leaf, tf.Tensor | tf.Variable) and leaf.dtype.is_floating
     ]
     if not known:
         return raws

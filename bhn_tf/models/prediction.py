@@ -1,5 +1,7 @@
 """The `predict*` calls: averages, samples and scores over draws of the network."""
 
+import math
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -203,9 +205,10 @@ class Prediction(keras.Model):
         tape.gradient(loss, x)
         ```
         """
-        self._build_from_feed(feed_of(x))
+        feed = feed_of(x)
+        self._build_from_feed(feed)
         values = self._draws_of_call(num_samples, seed).values
-        return self.answers.mean(x, values)
+        return self.answers.mean(feed.as_tensors().x, values)
 
     @property
     def answers(self) -> Answers:
@@ -223,8 +226,14 @@ class Prediction(keras.Model):
         strategy = self.distribute_strategy
         seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values
+        num_rows = None
         if feed.num_rows is not None:
-            batch_size = self.answers.rows_at_a_time(batch_size, int(values.shape[0]))
+            asked = batch_size or 32
+            batch_size = self.answers.rows_at_a_time(asked, int(values.shape[0]))
+            if steps is not None:
+                # Of the size that was asked for.
+                num_rows = steps * asked
+                steps = math.ceil(num_rows / batch_size)
         function = self._function(answer)
 
         def of_batch(data):
@@ -232,9 +241,10 @@ class Prediction(keras.Model):
 
         x = workers.shared_out(feed.x, strategy)
         with workers.lost_workers_named(strategy):
-            return answer_batches(
+            answers = answer_batches(
                 self, of_batch, x, batch_size, verbose, steps, callbacks
             )
+        return keras.tree.map_structure(lambda rows: rows[:num_rows], answers)
 
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""

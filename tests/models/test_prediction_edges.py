@@ -141,7 +141,7 @@ def test_a_draw_for_each_row_of_whole_kernels_is_refused():
     with pytest.raises(ValueError, match="random='scale'"):
         model(x, scales=np.zeros((4, model.num_random)))
     model.compile(per_example_noise=True, run_eagerly=True)
-    with pytest.raises(ValueError, match="random='scale'"):
+    with pytest.raises(ValueError, match="`per_example_noise`.*random='scale'"):
         model.fit(*networks.data(4), verbose=0)
 
 
@@ -240,6 +240,26 @@ def test_many_draws_of_many_rows_are_predicted_a_few_rows_at_a_time(monkeypatch)
     monkeypatch.undo()
     expected = model.predict(x, batch_size=20, num_samples=10, seed=1, verbose=0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(8, 2), (7, 1), (None, 1)])
+def test_steps_are_of_the_batches_that_were_asked_for(monkeypatch, batch_size, steps):
+    model, (x, _) = networks.bayesian(), networks.data(70)
+    expected = model.predict(x, num_samples=10, seed=1, verbose=0)
+    monkeypatch.setattr(answers, "_MOST_SAMPLES", 10 * networks.NUM_CLASSES * 3)
+    arguments = {"batch_size": batch_size, "steps": steps, "verbose": 0}
+    found = model.predict(x, num_samples=10, seed=1, **arguments)
+    wanted = expected[: steps * (batch_size or 32)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, tf.constant, tf.Variable])
+def test_a_row_with_an_infinity_is_not_answered_of_any_kind_of_array(kind):
+    saturated = [keras.Input((4,)), WeightNormDense(3, activation="tanh")]
+    model = networks.bayesian(keras.Sequential([*saturated, WeightNormDense(2)]))
+    x = np.array([[np.inf, 0, 0, 0], [1, 0, 0, 0]], "float32")
+    found = model.predictive(kind(x), seed=1)
+    np.testing.assert_array_equal(np.isnan(found).all(axis=1), [True, False])
 
 
 def test_a_row_that_is_nan_is_not_answered_where_relu_and_pooling_lose_it():
