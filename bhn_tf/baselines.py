@@ -167,7 +167,8 @@ def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianH
 
     Blundell et al., "Weight Uncertainty in Neural Networks" (2015). It is
     `bhn_tf.from_keras` with `MeanField` and `random="kernel_and_bias"`: one draw holds
-    for all rows of a batch, and the centre is the given network.
+    for all rows of a batch, and the centre is the given network. Regularizers and
+    constraints of its kernels and biases have no effect: the prior regularises them.
 
     Args:
         model: A Sequential or functional Keras model, built. A copy is made.

@@ -11,6 +11,7 @@ from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
 from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.hypernets import Chunked, Hypernet, MeanField, RealNVP
+from bhn_tf.layers.random_layer import is_restricted
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.networks.copying import copy_network, is_graph
@@ -146,9 +147,13 @@ def _report(paths, decisions, copies):
             shared = f"shared with {', '.join(others)}"
             reason = f"{reason}; {shared}".removeprefix("; ")
         names, num_random = [], 0
-        for place, variable in generated_in(copied):
+        generated = list(generated_in(copied))
+        for place, variable in generated:
             names.append("/".join([*place, variable.name]))
             num_random += math.prod(variable.shape)
+        if any(is_restricted(variable) for _, variable in generated):
+            lost = "regularizers and constraints of what is generated have no effect"
+            reason = f"{reason}; {lost}".removeprefix("; ")
         kind = type(layer).__name__
         rows.append(ReportRow(path, kind, tuple(names), num_random, reason))
     return ConversionReport(tuple(rows))

@@ -16,7 +16,8 @@ class BatchNormalization(RandomAffine, keras.layers.BatchNormalization):
 
     Args:
         random: "scale" (γ, the default), "scale_and_bias" (γ and β) or "none".
-        **kwargs: The arguments of `keras.layers.BatchNormalization`.
+        **kwargs: The arguments of `keras.layers.BatchNormalization`. Regularisers and
+            constraints of what is generated have no effect.
 
     Example:
     ```python

@@ -11,8 +11,19 @@ def scales_inputs(variable) -> bool:
     return variable.name.endswith("input_scale")
 
 
+def is_restricted(variable) -> bool:
+    """Whether a variable has a regulariser or a constraint.
+
+    They act on what is trained, and have no effect once it is generated.
+    """
+    return variable.regularizer is not None or variable.constraint is not None
+
+
 class RandomLayer:
     """Mixin before a Keras layer: says which of its weights are generated.
+
+    Regularisers and constraints of generated weights have no effect: the prior
+    regularises them.
 
     Args:
         random: A key of `GENERATED`.

@@ -35,7 +35,8 @@ class WeightNorm(RandomLayer):
 
     The Keras layer keeps its constructor, its `build` and its product of inputs and
     kernel; the kernel that it holds is the direction v. A regulariser or constraint
-    of the kernel acts on v.
+    of the kernel acts on v; those of a kernel or bias that is generated itself have no
+    effect.
 
     Args:
         random: What a hypernet generates for the layer: "scale", "scale_and_bias",

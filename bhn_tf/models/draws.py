@@ -4,6 +4,7 @@ A model asks its posterior for draws and for the raw outputs of each; what a dra
 made of, scales of a hypernet, seeds of dropout or members of an ensemble, stays here.
 """
 
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from bhn_tf import keras_adapter
 from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.dropout import DRAWABLE
 from bhn_tf.layers.generated import generated_values
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, is_restricted
 from bhn_tf.models.draw_loop import over_draws
 from bhn_tf.models.shared_prefix import network_of_draws
 from bhn_tf.random import stateless_seed
@@ -170,6 +171,7 @@ class HypernetPosterior(Posterior):
         for layer in self.layers:
             layer.hand_over()
             self.variables += layer.generated_weights
+        self._warn_of_restrictions()
         self.initial_values = [
             keras.ops.convert_to_numpy(variable).ravel() for variable in self.variables
         ]
@@ -196,6 +198,20 @@ class HypernetPosterior(Posterior):
         _OWNERS[self.hypernet] = weakref.ref(self)
         if is_new and self.hypernet.initial_mean is None:
             self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
+
+    def _warn_of_restrictions(self):
+        restricted = [
+            f"{layer.name}/{variable.name}"
+            for layer in self.layers
+            for variable in layer.generated_weights
+            if is_restricted(variable)
+        ]
+        if restricted:
+            warnings.warn(
+                f"Regularizers and constraints of {restricted} have no effect: a "
+                "hypernet generates these values, and the prior regularises them.",
+                stacklevel=2,
+            )
 
     def draw(self, num_samples, seed):
         if not self.num_random:
