@@ -132,7 +132,7 @@ def require_models(names: Sequence[str], config, shape, num_classes: int) -> Non
             model = _model(name, config, shape, num_classes, num_examples=1)
             if name.startswith("bhn") and _noise_of(config):
                 flags = ["noise_groups", "random"]
-                model.posterior.require_scales_per_row()
+                model.posterior.require_scales_per_row("--noise_groups")
         except ValueError as error:
             given = (f"--{each}={as_text(getattr(config, each))}" for each in flags)
             raise UsageProblem(
