@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import scipy.stats
 
 from bhn_tf import baselines, conformal, likelihoods, metrics
 from bhn_tf.conformal import ranks
@@ -23,6 +22,7 @@ from trainers.comparison import (
     train_methods,
 )
 from trainers.config import UsageProblem
+from trainers.coverage_limits import coverage_interval
 from trainers.image_sets import load_named, require_own_names, set_name
 from trainers.kept_rows import KeptRows
 from trainers.methods import METHOD_NAMES
@@ -40,8 +40,6 @@ SCORES = {
     "RAPS, randomised": (conformal.RAPS(randomized=True), True),
     "RAPS": (conformal.RAPS(), False),
 }
-# A calibration is itself a draw: 99 of 100 are in this interval.
-_CONFIDENCE = 0.99
 
 
 class Parts(NamedTuple):
@@ -229,26 +227,6 @@ def _measured_sets(sets, labels, level: float, is_exact: bool) -> dict:
         "num_calibration": num_calibration,
         "num_test": num_test,
     }
-
-
-def coverage_interval(rank: int, num_calibration: int, num_test: int) -> tuple:
-    """Where the coverage of test rows is in 99 of 100 calibrations.
-
-    The coverage of a calibration is a draw from a beta distribution, and what test rows
-    show of it a binomial one.
-
-    Args:
-        rank: Of the calibration score that is the threshold.
-        num_calibration, num_test: Numbers of rows.
-
-    Example:
-        >>> low, high = coverage_interval(4501, 5000, 10000)
-        >>> 0.88 < low < 0.9 < high < 0.92
-        True
-    """
-    count = scipy.stats.betabinom(num_test, rank, num_calibration + 1 - rank)
-    low, high = count.interval(_CONFIDENCE)
-    return float(low / num_test), float(high / num_test)
 
 
 def table(rows: list[dict]) -> str:

@@ -40,10 +40,16 @@ from trainers.config import (
 from trainers.kept_rows import KeptRows
 from trainers.run_folder import RunFolder
 from trainers.state_files import read_json
-from trainers.uci_measures import measured, measured_calibration, nll, summary
+from trainers.uci_measures import (
+    held,
+    measured,
+    measured_calibration,
+    nll,
+    summary,
+)
 from trainers.uci_methods import METHOD_NAMES, Budget, Fitter, candidates
 from trainers.uci_sets import SETS, Rows, Standard, load_set
-from trainers.uci_table import tables
+from trainers.uci_table import promises, tables
 
 _SHARE_OF_VALIDATION = 0.2
 
@@ -124,7 +130,12 @@ class Uci:
         return {"rows": rows, "summary": summary(rows)}
 
     def table(self, results: dict) -> str:
-        return tables(results["summary"], _rivals(self.config))
+        return "\n\n".join(
+            [
+                tables(results["summary"], _rivals(self.config)),
+                promises(held(results["rows"])),
+            ]
+        )
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (

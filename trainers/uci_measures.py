@@ -4,6 +4,8 @@ import numpy as np
 import scipy.special
 
 from bhn_tf import conformal, metrics
+from bhn_tf.conformal import ranks
+from trainers.coverage_limits import coverage_interval
 from trainers.uci_methods import Fitted, Predictive
 from trainers.uci_sets import Rows, Standard
 
@@ -85,6 +87,51 @@ def summary(rows: list[dict]) -> dict:
         name: {method: _over_splits(splits) for method, splits in by_method.items()}
         for name, by_method in found.items()
     }
+
+
+def held(rows: list[dict]) -> dict:
+    """What the calibrated intervals of each method keep of their promise.
+
+    Args:
+        rows: One dictionary for each set, method and split.
+
+    Returns:
+        By method: "sets", their number; "coverage", the mean over sets; "inside", of
+        how many "splits" the coverage is where 99 of 100 calibrations have it;
+        "relative_width", the mean over sets of the width divided by that of absolute
+        residuals around the same centre.
+    """
+    by_method: dict = {}
+    for row in rows:
+        by_method.setdefault(row["method"], []).append(row)
+    return {method: _held(found) for method, found in by_method.items()}
+
+
+def _held(rows: list[dict]) -> dict:
+    def mean_over_sets(value_of):
+        by_set: dict = {}
+        for row in rows:
+            by_set.setdefault(row["set"], []).append(value_of(row))
+        return float(np.mean([np.mean(values) for values in by_set.values()]))
+
+    return {
+        "sets": len({row["set"] for row in rows}),
+        "splits": len(rows),
+        "coverage": mean_over_sets(lambda row: row["calibrated_coverage"]),
+        "inside": sum(_is_inside(row) for row in rows),
+        "relative_width": mean_over_sets(
+            lambda row: row["calibrated_width"] / row["absolute_width"]
+        ),
+    }
+
+
+def _is_inside(row: dict) -> bool:
+    num_calibration, num_test = row["num_calibration"], row["num_test"]
+    rank = int(ranks.rank(num_calibration, ranks.parts_of(LEVEL)))
+    low, high = coverage_interval(rank, num_calibration, num_test)
+    # A share of rows, which float64 rounds.
+    covered = round(row["calibrated_coverage"] * num_test) / num_test
+    return low <= covered <= high
 
 
 def _over_splits(rows: list[dict]) -> dict:

@@ -16,7 +16,8 @@ from tests.trainers.run_checks import (
     repeat_without_results,
 )
 from trainers import decision_sets, decisions
-from trainers.decision_sets import coverage_interval, measured
+from trainers.coverage_limits import coverage_interval
+from trainers.decision_sets import measured
 from trainers.survival_measures import (
     calibration_p_value,
     concordance_index,

@@ -7,10 +7,10 @@ import pytest
 
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import uci
-from trainers.uci_measures import nll, summary
+from trainers.uci_measures import held, nll, summary
 from trainers.uci_methods import Budget, Predictive
 from trainers.uci_sets import PUBLISHED_NLL, SETS
-from trainers.uci_table import tables
+from trainers.uci_table import promises, tables
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,25 @@ def test_the_nll_is_that_of_the_mixture():
     density = (density + np.exp(-2.0) / (0.5 * np.sqrt(2 * np.pi))) / 2
     predictive = Predictive(mean, std, mean[0], mean[0])
     assert nll(np.array([[1.0]]), predictive) == pytest.approx(-np.log(density))
+
+
+def test_what_calibrated_intervals_keep_is_told_over_all_sets():
+    """Each set counts once, however many splits it has."""
+    row = {"method": "ensemble", "num_calibration": 99, "num_test": 100}
+    splits = [
+        {"set": "yacht", "calibrated_coverage": 0.9, "calibrated_width": 1.0},
+        {"set": "yacht", "calibrated_coverage": 0.5, "calibrated_width": 3.0},
+        {"set": "wine", "calibrated_coverage": 0.9, "calibrated_width": 6.0},
+    ]
+    found = held([{**row, **split, "absolute_width": 4.0} for split in splits])
+    assert found["ensemble"] == {
+        "sets": 2,
+        "splits": 3,
+        "coverage": pytest.approx(0.8),
+        "inside": 2,
+        "relative_width": pytest.approx(1.0),
+    }
+    assert "2 of 3" in promises(found)
 
 
 def test_what_runs_elsewhere_is_shown_beside(finished):
