@@ -180,18 +180,19 @@ class Calibrated(CalibrationState):
         return in_structure_of(self.model.raw_outputs.spec, every)
 
     def _ask(self, answer, x, batch_size, verbose, steps, callbacks, limits=()):
-        feed = feed_of(x)
-        feed.refuse_empty()
+        feed = self.model.feed_to_answer(x)
         function = self._compiled_answers.function(
             answer, getattr(self.answers, answer)
         )
-        draws = self.draws
+        draws, num_rows = self.draws, None
         if feed.num_rows is not None:
             num_draws = max(int(draws.shape[0]), len(self.posterior.networks))
-            batch_size = self.model.answers.rows_at_a_time(batch_size, num_draws)
+            batch_size, steps, num_rows = self.model.answers.batches_of_arrays(
+                batch_size, steps, num_draws
+            )
         of_rows = tuple(values for values, is_of_rows in limits if is_of_rows)
         if of_rows:
-            rows = keras.tree.lists_to_tuples((feed.x, of_rows))
+            rows = keras.tree.lists_to_tuples((feed.as_tensors().x, of_rows))
             feed.x = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
 
         def of_batch(data):
@@ -203,9 +204,10 @@ class Calibrated(CalibrationState):
             ]
             return function(inputs, draws, *more)
 
-        return answer_batches(
+        answers = answer_batches(
             self, of_batch, feed.x, batch_size, verbose, steps, callbacks
         )
+        return keras.tree.map_structure(lambda rows: rows[:num_rows], answers)
 
     # -- serving ---------------------------------------------------------------------
 

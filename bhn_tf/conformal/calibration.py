@@ -109,7 +109,7 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
     rows = model.answers.rows_at_a_time(batch_size, num_draws)
     # A list would be taken for one tensor.
     labels = tuple(output.y for output in outputs)
-    arrays = keras.tree.lists_to_tuples((x, labels))
+    arrays = keras.tree.lists_to_tuples((feed_of(x).as_tensors().x, labels))
     batches = tf.data.Dataset.from_tensor_slices(arrays).batch(rows)
     return answer_batches(
         model, lambda data: function(data, draws), batches, None, 0, None, None

@@ -111,7 +111,8 @@ class BatchChecks:
         for name, values in (("x", x), ("sample_weight", sample_weight)):
             for leaf in map(_dense_values, _leaves(values)):
                 if leaf.dtype.is_floating:
-                    finite = tf.math.is_finite(leaf)
+                    # As the network takes it: float64 may hold more.
+                    finite = tf.math.is_finite(tf.cast(leaf, tf.float32))
                     wrong = f"NaN or infinite values in `{name}`."
                     checks.append(_assertion(finite, wrong))
                 if name == "sample_weight" and not leaf.dtype.is_bool:

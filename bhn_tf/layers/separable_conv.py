@@ -56,6 +56,9 @@ class _WeightNormSeparableConv(RandomParts):
         )
         self.depthwise.build(input_shape)
         self.pointwise.build(self.depthwise.compute_output_shape(input_shape))
+        if not self.trainable:
+            # The parts were not there when it was frozen.
+            self.depthwise.trainable = self.pointwise.trainable = False
 
     @property
     def depthwise_kernel(self):

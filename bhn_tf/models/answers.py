@@ -55,7 +55,7 @@ class Answers:
         )
         raws, masks = self._posterior.over_draws(of_one, x, values, False, dtypes)
         masks = outputs.unpacked_masks([mask[0] for mask in masks])
-        return _nan_where_unknown(raws, x), outputs.for_likelihood(masks)
+        return _nan_where_unknown(raws, x, outputs.dtype), outputs.for_likelihood(masks)
 
     def mean(self, x, values):
         """The predictive mean, [B, C]."""
@@ -102,17 +102,32 @@ class Answers:
         samples_of_row = self._outputs.largest_row() * num_draws
         return max(min(batch_size or 32, _MOST_SAMPLES // samples_of_row), 1)
 
+    def batches_of_arrays(self, batch_size, steps, num_draws: int) -> tuple:
+        """Returns the size of batches, their number, and how many rows they answer.
 
-def _nan_where_unknown(raws, x):
-    """Answers NaN to rows with inputs that are NaN or infinite.
+        The rows are those of `steps` batches of the size that was asked for, in more
+        batches where these are smaller; `None` twice for all rows.
+        """
+        size = self.rows_at_a_time(batch_size, num_draws)
+        if steps is None:
+            return size, None, None
+        num_rows = steps * (batch_size or 32)
+        return size, math.ceil(num_rows / size), num_rows
+
+
+def _nan_where_unknown(raws, x, dtype):
+    """Answers NaN to rows with inputs that are NaN or infinite, in the dtype too.
 
     ReLU and pooling may make a number of NaN, and a saturated tanh one of infinity: a
     confident answer of what is not known.
     """
+    # Of float64, what the network computes with is infinite earlier.
+    most = dtype.max if dtype == tf.float64 else tf.float32.max
     # As a comparison, which LiteRT has, and `is_finite` it has not.
     known = [
         tf.reduce_all(
-            tf.abs(leaf) <= leaf.dtype.max, axis=list(range(1, len(leaf.shape)))
+            tf.abs(leaf) <= min(most, leaf.dtype.max),
+            axis=list(range(1, len(leaf.shape))),
         )
         for leaf in keras.tree.flatten(x)
         if isinstance(leaf, tf.Tensor | tf.Variable) and leaf.dtype.is_floating

@@ -1,7 +1,5 @@
 """The `predict*` calls: averages, samples and scores over draws of the network."""
 
-import math
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -76,7 +74,8 @@ class Prediction(keras.Model):
             As `predict`.
 
         Returns:
-            Array [rows, S, C]; [rows, 1, C] at the centre.
+            Array [rows, S, C]; [rows, 1, C] at the centre, and where nothing in the
+            network is random (D = 0).
 
         Raises:
             ValueError: If there are no rows.
@@ -177,7 +176,7 @@ class Prediction(keras.Model):
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
         """Returns the posterior-predictive mean of one batch; see `predict`."""
-        feed = self._feed_to_answer(x)
+        feed = self.feed_to_answer(x)
         values = self._draws_of_call(num_samples, seed).values
         answers = self._function("mean")(feed.as_tensors().x, values)
         # Every replica answers the whole batch, one behind the other.
@@ -222,18 +221,15 @@ class Prediction(keras.Model):
     def _predict(
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
-        feed = self._feed_to_answer(x)
+        feed = self.feed_to_answer(x)
         strategy = self.distribute_strategy
         seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values
         num_rows = None
         if feed.num_rows is not None:
-            asked = batch_size or 32
-            batch_size = self.answers.rows_at_a_time(asked, int(values.shape[0]))
-            if steps is not None:
-                # Of the size that was asked for.
-                num_rows = steps * asked
-                steps = math.ceil(num_rows / batch_size)
+            batch_size, steps, num_rows = self.answers.batches_of_arrays(
+                batch_size, steps, int(values.shape[0])
+            )
         function = self._function(answer)
 
         def of_batch(data):
@@ -274,12 +270,13 @@ class Prediction(keras.Model):
     def _forget_compiled_answers(self):
         self._compiled_answers = None
 
-    def _feed_to_answer(self, x):
+    def feed_to_answer(self, x):
         """Checks what there is to predict, and builds a model that is not built."""
         feed = feed_of(x)
         feed.refuse_empty()
         self._build_from_feed(feed)
         self._refuse_unscaled_images(feed)
+        self._refuse_text(feed)
         if feed.num_rows is not None:
             self._checks().check_rows(feed.x)
         return feed

@@ -142,9 +142,17 @@ class PredictiveModel(Training, Prediction):
         if self.raw_outputs is not None:
             self.likelihood.build_for_outputs(self.raw_outputs.shapes)
         self._set_up_objective()
+        self._freeze_what_was_built()
         self.built = True
         if self.compiled:
             self._build_optimizer()
+
+    def _freeze_what_was_built(self):
+        """Lets parts rest that a frozen layer has made only when it was built."""
+        for layer in keras_adapter.layers_of(self):
+            if not layer.trainable:
+                for part in keras_adapter.layers_inside(layer):
+                    part.trainable = False
 
     def _build_from_feed(self, feed):
         is_outside = self._distribute_strategy is None

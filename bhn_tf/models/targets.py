@@ -96,8 +96,12 @@ def set_noise_to_targets(likelihood, y) -> None:
     parts = likelihood.parts_of_outputs()
     both = _targets_and_weights(likelihood, y, None)
     for part, (targets, _) in zip(parts, both, strict=True):
-        if _lacks_units(part):
-            part.adapt(targets)
+        if isinstance(part, Standardized):
+            if _lacks_units(part):
+                part.adapt(targets)
+            if not part.likelihood.is_noise_fixed:
+                # In its units the targets have this standard deviation.
+                part.likelihood.set_stddev(1.0)
         elif part.has_unit and not part.is_noise_fixed and targets.std() > 0:
             part.set_stddev(float(targets.std()))
 

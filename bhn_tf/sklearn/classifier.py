@@ -62,7 +62,8 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
         Args:
             X: Rows, [rows, features], an array or a data frame of numbers.
             y: Classes, [rows], numbers or texts.
-            sample_weight: Weight of each row; one of weight 0 does not count at all.
+            sample_weight: Weight of each row; one of weight 0 does not count at all,
+                but for its class, which is one of `classes_`.
 
         Returns:
             The estimator.

@@ -9,6 +9,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import scipy.sparse
 import tensorflow as tf
 
 import bhn_tf
@@ -385,3 +386,54 @@ def test_what_makes_no_sense_is_refused_with_advice(classifier, regressor):
         calibrated.predict_set(X)
     with pytest.raises(ValueError, match="99 calibration rows"):
         calibrated.predict_interval(X, 0.99, verbose=0, by=COLOURS)
+
+
+# -- what the wrapped model takes and refuses ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [((255 * np.abs(X)).astype("uint8"), "uint8"), (X.astype("str"), "are text")],
+)
+def test_what_the_model_refuses_is_refused(x, words, classifier):
+    calibrated = calibrate(classifier, CLASSES)
+    for ask in (classifier.predict, calibrated.predict, calibrated.predict_set):
+        with pytest.raises(ValueError, match=words):
+            ask(x, verbose=0)
+
+
+def test_sparse_rows_are_rows(classifier):
+    x = scipy.sparse.csr_matrix(X)
+    sparse = conformal.calibrate(classifier, x, CLASSES, num_samples=3, by=COLOURS)
+    dense = conformal.calibrate(classifier, X, CLASSES, num_samples=3, by=COLOURS)
+    np.testing.assert_array_equal(
+        sparse.predict_set(x, 0.8, by=COLOURS, verbose=0),
+        dense.predict_set(X, 0.8, by=COLOURS, verbose=0),
+    )
+
+
+def test_steps_are_of_the_batches_that_were_asked_for(classifier, monkeypatch):
+    calibrated = calibrate(classifier, CLASSES)
+    every = calibrated.predict_set(X, 0.8, verbose=0)
+    monkeypatch.setattr("bhn_tf.models.answers._MOST_SAMPLES", 3 * 3 * 4)
+    found = calibrated.predict_set(X, 0.8, batch_size=10, steps=3, verbose=0)
+    np.testing.assert_array_equal(found, every[:30])
+
+
+def test_a_number_too_large_for_the_network_is_unknown_everywhere(classifier):
+    x = X.astype("float64")
+    x[1, 0] = 1e39
+    data = tf.data.Dataset.from_tensors((x, CLASSES))
+    with np.errstate(over="ignore"):  # Keras makes float32 of arrays.
+        answers = (
+            classifier.predict(x, num_samples=3, verbose=0),
+            classifier.predict_on_batch(x),
+            classifier.predict(data, verbose=0),
+        )
+    for answer in answers:
+        assert np.isnan(answer[1]).all() and np.isfinite(answer[0]).all()
+    calibrated = calibrate(classifier, CLASSES, by=COLOURS)
+    assert calibrated.predict_set(x, 0.8, by=COLOURS, verbose=0)[1].all()
+    classifier.compile("sgd")
+    with pytest.raises(ValueError, match="infinite"):
+        classifier.fit(data, verbose=0)
