@@ -13,6 +13,9 @@ from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
 from bhn_tf.layers import WeightNormDense
 from tests import networks
 
+# A batch of Keras 3.11 goes on with the sums of the batches before it.
+ADDS_UP = keras.__version__.startswith("3.11.")
+SCORING = ("evaluate",) if ADDS_UP else ("evaluate", "test_on_batch")
 GAUSSIAN = "gaussian"
 NUM_ROWS = 12
 
@@ -71,7 +74,7 @@ def questions(model):
             asked["predict_interval", seed, level] = lambda level=level, ask=ask: ask(
                 "predict_interval", level, verbose=0
             )
-        for name in ("evaluate", "test_on_batch"):
+        for name in SCORING:
             quiet = {"verbose": 0, "batch_size": 5} if name == "evaluate" else {}
             asked[name, seed] = lambda name=name, ask=ask, quiet=quiet, rows=rows: ask(
                 name, y[rows], return_dict=True, **quiet
