@@ -12,17 +12,20 @@ are refused. `--notrain` trains nothing and writes the page anew from the result
 """
 
 import dataclasses
+import os
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from bhn_tf import plots
 from bhn_tf.files import FolderInUse, locked, write_text
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
 from trainers.reproduction_rows import TABLES, Table
 from trainers.reproduction_tasks import PLACES, Task, found_by, scaled, tasks_of
-from trainers.results_page import page_with_tables
+from trainers.results_page import page_with_tables, values_of
+from trainers.results_pictures import FEWEST_SEEDS, paired_boxes
 from trainers.state_files import read_json, write_json
 
 
@@ -148,7 +151,15 @@ def _run_one(config: Config, task: Task, folder: Path, path: Path) -> None:
 
 def _write_page(page: Path, tables, results_dir: Path) -> None:
     text = page.read_text(encoding="utf-8") if page.exists() else None
-    write_text(page, page_with_tables(text, tables, results_dir))
+    pictures = {}
+    for table in tables:
+        values = values_of(table, results_dir, FEWEST_SEEDS)
+        if values:
+            path = results_dir.parent / "images" / f"{table.name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            plots.save(paired_boxes(values), path)
+            pictures[table.name] = Path(os.path.relpath(path, page.parent)).as_posix()
+    write_text(page, page_with_tables(text, tables, results_dir, pictures))
 
 
 if __name__ == "__main__":

