@@ -25,7 +25,7 @@ from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binar
 from trainers.reproduction_rows import TABLES, Table
 from trainers.reproduction_tasks import PLACES, Task, found_by, scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of
-from trainers.results_pictures import FEWEST_SEEDS, paired_boxes
+from trainers.results_pictures import paired_boxes
 from trainers.state_files import read_json, write_json
 
 
@@ -151,15 +151,14 @@ def _run_one(config: Config, task: Task, folder: Path, path: Path) -> None:
 
 def _write_page(page: Path, tables, results_dir: Path) -> None:
     text = page.read_text(encoding="utf-8") if page.exists() else None
-    pictures = {}
+    images = results_dir.parent / "images"
     for table in tables:
-        values = values_of(table, results_dir, FEWEST_SEEDS)
+        values = values_of(table, results_dir)
         if values:
-            path = results_dir.parent / "images" / f"{table.name}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            plots.save(paired_boxes(values), path)
-            pictures[table.name] = Path(os.path.relpath(path, page.parent)).as_posix()
-    write_text(page, page_with_tables(text, tables, results_dir, pictures))
+            images.mkdir(parents=True, exist_ok=True)
+            plots.save(paired_boxes(values), images / f"{table.name}.png")
+    relative = Path(os.path.relpath(images, page.parent)).as_posix()
+    write_text(page, page_with_tables(text, tables, results_dir, relative))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from trainers.reproduction_tasks import Task, found_by
 
 
 def page_with_tables(
-    text: str | None, tables, results_dir: Path, pictures: dict[str, str] | None = None
+    text: str | None, tables, results_dir: Path, images: str = "images"
 ) -> str:
     """Returns a page whose tables are those of the results.
 
@@ -20,7 +20,7 @@ def page_with_tables(
             `<!-- end of table -->` for each table; `None` for a new one.
         tables: The tables; those without a place in the page are left out.
         results_dir: Folder of `<table>/<row>-seed<k>.json`.
-        pictures: Where the page finds the picture of a table, by the table's name.
+        images: Where the page finds `<table>.png`, of tables that have a picture.
 
     Raises:
         UsageProblem: If a file of results is damaged, or another row's.
@@ -30,13 +30,16 @@ def page_with_tables(
         text = "\n".join(["# Results\n", *places])
     for table in tables:
         place = re.compile(f"{re.escape(_begin(table))}.*?{re.escape(_END)}", re.DOTALL)
-        picture = (pictures or {}).get(table.name)
+        has_picture = bool(values_of(table, results_dir))
+        picture = f"{images}/{table.name}.png" if has_picture else None
         content = _markdown(table, results_dir, picture)
         content = f"{_begin(table)}\n{content}\n{_END}"
         text = place.sub(lambda _, content=content: content, text)
     return text
 
 
+#: Of fewer seeds a picture says nothing.
+FEWEST_SEEDS = 5
 _END = "<!-- end of table -->"
 
 
@@ -57,10 +60,8 @@ def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
     }
 
 
-def values_of(table: Table, results_dir: Path, fewest_seeds: int) -> dict:
-    """What rows of enough seeds found of the measures that they are compared by.
-
-    Those of test rows; how rows of other sets are told from them is in the table.
+def values_of(table: Table, results_dir: Path) -> dict:
+    """What the picture of a table shows: measures of test rows, of enough seeds.
 
     Returns:
         `{label of the measure: {label of the row: {seed: value}}}`, without what less
@@ -71,7 +72,7 @@ def values_of(table: Table, results_dir: Path, fewest_seeds: int) -> dict:
         measure.label: {
             label: {seed: _value(measure, entry) for seed, entry in by_seed.items()}
             for label, by_seed in found.items()
-            if len(by_seed) >= fewest_seeds
+            if len(by_seed) >= FEWEST_SEEDS
         }
         for measure in table.measures
         if measure.is_compared and "/" not in measure.path

@@ -4,9 +4,6 @@ import numpy as np
 
 from bhn_tf.plots.style import COLORS, label_axes, new_figure
 
-#: Of fewer seeds a box says nothing.
-FEWEST_SEEDS = 5
-
 
 def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
     """A box for each row, and a line for each seed, of every measure.

