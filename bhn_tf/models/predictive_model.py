@@ -20,6 +20,7 @@ from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
+from bhn_tf.models.refused_networks import refuse_models_inside
 from bhn_tf.models.targets import adapt_to_targets, warn_of_units
 from bhn_tf.models.training import Training
 from bhn_tf.networks.inputs import begins_with_operation
@@ -119,6 +120,7 @@ class PredictiveModel(Training, Prediction):
     def _build_from_built_networks(self):
         """Builds the rest where the networks were given with their weights."""
         networks = self.posterior.networks
+        refuse_models_inside(networks)
         if all(network.built for network in networks):
             outputs = [declared_outputs(network) for network in networks]
             self._check_outputs(outputs)

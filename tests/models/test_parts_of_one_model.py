@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bhn_tf
-from bhn_tf.baselines import DeepEnsemble
+from bhn_tf.baselines import DeepEnsemble, Deterministic
 from tests import networks
 
 
@@ -58,3 +58,21 @@ def test_a_hypernet_belongs_to_one_model(tmp_path):
     del model
     gc.collect()
     networks.bayesian(hypernet=hypernet)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        bhn_tf.BayesianHypernet,
+        bhn_tf.from_keras,
+        Deterministic,
+        lambda network: DeepEnsemble([member(), network]),
+    ],
+)
+def test_a_model_inside_of_another_ones_network_is_refused(wrap):
+    """The inner one's draws would hide those of the outer."""
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    hidden = networks.bayesian(hypernet="mean_field")(inputs)
+    network = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+    with pytest.raises(ValueError, match="holds the BayesianHypernet 'bayesian"):
+        wrap(network)
