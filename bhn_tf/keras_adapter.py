@@ -102,6 +102,17 @@ def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
         kind.__setitem__(container, key, new)
 
 
+def is_rematerialized(layer: keras.Layer) -> bool:
+    """Whether the call of a layer may run anew for its gradient (`RematScope`).
+
+    Activations alone are functions of their inputs, and safe.
+    """
+    scope = getattr(layer, "_remat_mode", None)
+    if scope is None or scope.mode in (None, "activations"):
+        return False
+    return scope.mode != "list_of_layers" or layer.name in scope.layer_names
+
+
 def first_call_of(layer: keras.Layer) -> tuple[tuple, dict]:
     """Returns the arguments of the first call of a layer in a graph."""
     arguments = layer._inbound_nodes[0].arguments

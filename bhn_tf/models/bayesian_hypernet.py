@@ -13,6 +13,7 @@ from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.draws import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.refused_networks import refuse_rematerialization
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
 from bhn_tf.networks.paths import layer_paths
@@ -106,7 +107,9 @@ class BayesianHypernet(PredictiveModel):
         self._build_from_built_networks()
 
     def _finish_building(self):
-        self.posterior.take_over(keras_adapter.layers_of(self.primary))
+        layers = keras_adapter.layers_of(self.primary)
+        refuse_rematerialization(layers)
+        self.posterior.take_over(layers)
         self.objective.set_values(
             self.posterior.initial_values,
             [layer.num_random for layer in self.posterior.layers],

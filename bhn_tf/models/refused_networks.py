@@ -1,6 +1,7 @@
 """Networks that a model cannot draw or train, refused when they are given."""
 
 from bhn_tf import keras_adapter
+from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
 
 
@@ -22,4 +23,27 @@ def refuse_models_inside(networks) -> None:
                     "the model around it would not see and whose objective it would "
                     "not train. Give the network inside of it (`.primary`, "
                     "`.network`, `.members`), or one that it draws (`.draw()`)."
+                )
+
+
+def refuse_rematerialization(layers) -> None:
+    """Refuses generated values in calls that run anew for their gradient.
+
+    TensorFlow differentiates such a call by its arguments and by variables; what comes
+    from the scope of generated values would get no gradient, without a word.
+
+    Args:
+        layers: All layers of a network, with their weights.
+
+    Raises:
+        ValueError: If a layer is rematerialised that has, or holds, generated values.
+    """
+    for layer in filter(keras_adapter.is_rematerialized, layers):
+        for inner in keras_adapter.layers_of(layer):
+            if isinstance(inner, RandomLayer) and inner.num_random:
+                raise ValueError(
+                    f"Layer {layer.name!r} was made in a `keras.RematScope`, and the "
+                    f"generated values of {inner.name!r} would get no gradient of the "
+                    "data. Make layers with generated values, and those around them, "
+                    "outside of the scope; others may be inside."
                 )
