@@ -158,7 +158,7 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
     """Returns the variables that a call of the network may move.
 
     They are states of recurrent layers and of layers of the user's own, in training
-    also moving averages.
+    also moving averages; not metrics, which no output depends on.
     """
     layers = layers_of(network)
     variables = [
@@ -176,6 +176,16 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
         if state is not None
     ]
     return list({id(variable): variable for variable in variables + states}.values())
+
+
+def metric_variables(network: keras.Layer) -> list[keras.Variable]:
+    """Returns the variables of the metrics that layers hold and update themselves."""
+    return [
+        variable
+        for layer in layers_of(network)
+        for metric in layer._metrics
+        for variable in metric.variables
+    ]
 
 
 def seed_variables(network: keras.Layer) -> list[keras.Variable]:

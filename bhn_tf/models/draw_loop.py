@@ -9,7 +9,7 @@ import tensorflow as tf
 _COUNTS_PER_DRAW = 2**16
 
 
-def over_draws(function: Callable, values, moving, seeds, dtypes):
+def over_draws(function: Callable, values, moving, seeds, metrics, dtypes):
     """Stacks what a function of one draw returns.
 
     Draws are taken one by one, so that memory does not grow with their number. Each
@@ -21,6 +21,8 @@ def over_draws(function: Callable, values, moving, seeds, dtypes):
         values: Draws [S, ...].
         moving: Variables of the network that a call may move.
         seeds: States of seed generators; every draw has noise of its own.
+        metrics: Variables of metrics that a call updates. They move like state, but
+            for a frozen ensemble, of which nobody asks for them.
         dtypes: Dtypes of what `function` returns, in its structure.
 
     Returns:
@@ -33,6 +35,7 @@ def over_draws(function: Callable, values, moving, seeds, dtypes):
 
     if _is_constant(values) and not (moving or seeds):
         return _over_frozen_draws(function, values)
+    moving = [*moving, *metrics]
 
     def of_one(index_and_value):
         index, value = index_and_value

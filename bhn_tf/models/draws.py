@@ -92,6 +92,7 @@ class Posterior:
             values,
             keras_adapter.moving_variables(self.network, training),
             keras_adapter.seed_variables(self.network) if training else [],
+            keras_adapter.metric_variables(self.network),
             dtypes,
         )
 

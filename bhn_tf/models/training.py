@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import inspect
+import itertools
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, readable_data_errors
 from bhn_tf.models import training_options, workers
@@ -375,7 +377,9 @@ class Training(keras.Model):
     def _sums_of_metrics(self):
         """Variables that another evaluation, or training, may be in the middle of."""
         compiled = self._compile_metrics
+        of_layers = map(keras_adapter.metric_variables, self.posterior.networks)
         return [
+            *itertools.chain.from_iterable(of_layers),
             *self._evaluation_trackers.variables,
             *([] if compiled is None else compiled.variables),
         ]

@@ -35,7 +35,27 @@ def with_layer(layer, inputs):
     )
 
 
+class Watched(keras.layers.Layer):
+    """Measures what goes through it."""
+
+    def __init__(self, metric):
+        super().__init__()
+        self.seen = keras.metrics.Mean(name=metric)
+
+    def call(self, inputs):
+        self.seen.update_state(inputs)
+        return inputs
+
+
+def watched():
+    """In front of the draws, and behind."""
+    network = with_layer(Watched("first"), (FEATURES,))
+    layers = [*network.layers[:-1], Watched("last"), network.layers[-1]]
+    return keras.Sequential([keras.Input((FEATURES,)), *layers])
+
+
 LAYERS = {
+    "metrics of layers": (watched, X),
     "BatchNormalization": (
         lambda: with_layer(keras.layers.BatchNormalization(momentum=0.5), (FEATURES,)),
         X,
@@ -83,13 +103,14 @@ def pair(request):
 
 
 def states(network):
-    """Moving averages, and states of recurrent layers."""
+    """Moving averages, states of recurrent layers, and what layers measure."""
     found = []
     for layer in network.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             found += [layer.moving_mean, layer.moving_variance]
         elif isinstance(layer, keras.layers.RNN):
             found += layer.states
+        found += layer.metrics_variables
     return [keras.ops.convert_to_numpy(variable) for variable in found]
 
 
@@ -152,3 +173,25 @@ def test_gradients_of_the_centre(pair):
     )
     mean = keras.ops.convert_to_numpy(model.hypernet.affine.mean)
     np.testing.assert_allclose(mean, scales, atol=1e-5)
+
+
+class Evaluates(keras.callbacks.Callback):
+    """Evaluates in the midst of training, whose sums go on."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.evaluate(X[:2], Y[:2], verbose=0)
+
+
+def test_metrics_of_layers_in_compiled_steps():
+    keras.utils.set_random_seed(0)
+    stock = watched()
+    stock.compile(keras.optimizers.SGD(RATE), crossentropy())
+    keras.utils.set_random_seed(0)
+    model = bayesian(watched(), hypernet=MeanField(1e-9))
+    model.compile(keras.optimizers.SGD(RATE), kl_weight=0.0, train_samples=2)
+    arguments = {"batch_size": 5, "verbose": 0, "shuffle": False, "epochs": 2}
+    arguments["validation_data"] = (X[:7], Y[:7])
+    expected = stock.fit(X, Y, **arguments).history
+    found = model.fit(X, Y, callbacks=[Evaluates()], **arguments).history
+    assert {"first", "last", "val_first", "val_last"} <= expected.keys()
+    assert_same_logs(expected, found)
