@@ -1,5 +1,6 @@
 """The Bayesian hypernetwork as a Keras model."""
 
+import contextlib
 import warnings
 
 import keras
@@ -16,6 +17,7 @@ from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.refused_networks import refuse_rematerialization
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
+from bhn_tf.models.unread_values import UnreadValues
 from bhn_tf.networks.paths import layer_paths
 
 #: Marks files in which g has the order of the network's own layers.
@@ -103,6 +105,7 @@ class BayesianHypernet(PredictiveModel):
         self.noise = NoiseState(seed, name="noise")
         self.posterior = HypernetPosterior(primary, self.hypernet, self.noise)
         self._is_initialized = False
+        self._unread_values: UnreadValues | None = None
         self.conversion_report = None
         self._build_from_built_networks()
 
@@ -110,12 +113,27 @@ class BayesianHypernet(PredictiveModel):
         layers = keras_adapter.layers_of(self.primary)
         refuse_rematerialization(layers)
         self.posterior.take_over(layers)
+        if self.num_random and self.hypernet.initial_mean is None:
+            self._unread_values = UnreadValues(self.posterior)
         self.objective.set_values(
             self.posterior.initial_values,
             [layer.num_random for layer in self.posterior.layers],
             [scales_inputs(variable) for variable in self.posterior.variables],
         )
         super()._finish_building()
+
+    def _build_from_feed(self, feed):
+        super()._build_from_feed(feed)
+        if self._unread_values is not None:
+            self._unread_values.warn()
+
+    @contextlib.contextmanager
+    def _fitting(self):
+        try:
+            yield
+        finally:
+            if self._unread_values is not None:
+                self._unread_values.note()
 
     # -- numbers of the bound -------------------------------------------------------
 

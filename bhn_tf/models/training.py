@@ -233,11 +233,16 @@ class Training(keras.Model):
             self._keep_ranks("train_function", feed)
             self._build_optimizer()
             with (
+                self._fitting(),
                 self.objective.settings_of_fit(),
                 self._evaluations.beside_training(),
                 workers.lost_workers_named(self.distribute_strategy),
             ):
                 return super().fit(**arguments)
+
+    def _fitting(self):
+        """What is open while `fit` runs."""
+        return contextlib.nullcontext()
 
     def _check_class_weight(self, class_weight):
         training_options.check_class_weight(

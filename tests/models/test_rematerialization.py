@@ -10,7 +10,7 @@ import tensorflow as tf
 from bhn_tf.layers import WeightNormDense
 from tests import networks
 
-#: Which parts of the network are made in the scope, its arguments, and whether it works.
+#: Which parts are made in the scope, its arguments, and whether that works.
 CASES = {
     "ordinary layers": ({"ordinary"}, {}, True),
     "layers with scales": ({"random"}, {}, False),

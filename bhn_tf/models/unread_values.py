@@ -1,0 +1,54 @@
+"""Values that were set in a network after a hypernet had begun to generate them."""
+
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class UnreadValues:
+    """Watches the variables whose values a hypernet generates: nothing reads them.
+
+    They change where a whole model is loaded, whose hypernet then changes as well, and
+    where weights are loaded into the network alone: these have no effect.
+
+    Args:
+        posterior: A `HypernetPosterior` that has taken its layers over.
+    """
+
+    def __init__(self, posterior):
+        self._posterior = posterior
+        self.note()
+
+    def note(self) -> None:
+        """Remembers what variables and hypernet hold now."""
+        self._values, self._mean = self._held()
+
+    def warn(self) -> None:
+        """Warns if the network's values have changed, and the hypernet has not."""
+        values, mean = self._held()
+        if np.array_equal(mean, self._mean):
+            changed = [
+                f"{layer.name}/{variable.name}"
+                for layer in self._posterior.layers
+                for variable in layer.generated_weights
+                if not np.array_equal(values[id(variable)], self._values[id(variable)])
+            ]
+            if changed:
+                warnings.warn(
+                    f"The weights {changed} were set after the network had become "
+                    "part of the model, and have no effect: its hypernet generates "
+                    "them, around what the network had before. Load weights into a "
+                    "network first and wrap it then; those of the whole model load "
+                    "by `model.load_weights`.",
+                    stacklevel=4,
+                )
+        self._values, self._mean = values, mean
+
+    def _held(self):
+        to_numpy = keras.ops.convert_to_numpy
+        # A prediction may be part of somebody's graph.
+        with tf.init_scope():
+            values = {id(v): to_numpy(v) for v in self._posterior.variables}
+            return values, to_numpy(self._posterior.hypernet.affine.mean)
