@@ -30,6 +30,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 from tensorflow.python.distribute.collective_all_reduce_strategy import (
     coordination_config_pb2,
 )
+from tensorflow.python.distribute.values import PerReplicaSpec
 from tensorflow.python.eager import context
 
 # Keeps in its weights what training has measured, and moves it in training only.
@@ -348,6 +349,17 @@ def is_endless(dataset: tf.data.Dataset) -> bool:
     ends = type(dataset).__name__.lstrip("_") in ("TakeDataset", "TakeWhileDataset")
     inputs = dataset._inputs()
     return not ends and len(inputs) == 1 and is_endless(inputs[0])
+
+
+def element_spec_of_replica(dataset):
+    """Returns the specification of the batches of a data set, or of a replica's share.
+
+    That of a distributed data set holds one for each replica, and no dtype.
+    """
+    return keras.tree.map_structure(
+        lambda spec: spec._value_specs[0] if isinstance(spec, PerReplicaSpec) else spec,
+        dataset.element_spec,
+    )
 
 
 def joined_over_replicas(values, strategy):

@@ -115,7 +115,9 @@ class DatasetFeed(Feed):
     """A `tf.data.Dataset` of batches."""
 
     def first_batch(self):
-        return keras.utils.unpack_x_y_sample_weight(self.x.element_spec)
+        return keras.utils.unpack_x_y_sample_weight(
+            keras_adapter.element_spec_of_replica(self.x)
+        )
 
     def refuse_empty(self):
         if not isinstance(self.x, tf.data.Dataset):

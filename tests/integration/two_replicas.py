@@ -136,6 +136,30 @@ def takes_data_sets():
 
 
 @check
+def takes_data_sets_that_are_distributed():
+    """Of a strategy, and made by a function for each worker."""
+
+    def results(strategy, distributed):
+        model = plain_model(strategy)
+        model.num_examples = 12
+        rows = tf.data.Dataset.from_tensor_slices(networks.data(12))
+        logs = model.fit(
+            distributed(rows), validation_data=distributed(rows), verbose=0
+        ).history
+        tested = model.evaluate(distributed(rows), verbose=0, return_dict=True)
+        predicted = model.predict(distributed(rows), verbose=0)
+        return {**logs, **tested, "predicted": predicted}
+
+    expected = results(one_device(), lambda rows: rows.batch(6))
+    two = two_replicas()
+    for distributed in (
+        lambda rows: two.experimental_distribute_dataset(rows.batch(6)),
+        lambda rows: two.distribute_datasets_from_function(lambda _: rows.batch(3)),
+    ):
+        assert_same(results(two, distributed), expected)
+
+
+@check
 def on_batch_calls_equal_one_device():
     """With regularization, which counts once and not for each replica."""
 

@@ -1,4 +1,4 @@
-"""Weights that are loaded where a hypernet generates them have no effect, and say so."""
+"""Weights loaded where a hypernet generates them have no effect, with a warning."""
 
 import warnings
 
