@@ -122,8 +122,18 @@ class BayesianHypernet(PredictiveModel):
         )
         super()._finish_building()
 
-    def _build_from_feed(self, feed):
-        super()._build_from_feed(feed)
+    # Not before every batch of `train_on_batch`: it reads all generated weights.
+
+    def feed_to_answer(self, x):
+        feed = super().feed_to_answer(x)
+        self._warn_of_unread_values()
+        return feed
+
+    def _evaluation(self, num_samples, seed, feed):
+        self._warn_of_unread_values()
+        return super()._evaluation(num_samples, seed, feed)
+
+    def _warn_of_unread_values(self):
         if self._unread_values is not None:
             self._unread_values.warn()
 
@@ -287,6 +297,7 @@ class BayesianHypernet(PredictiveModel):
         return config
 
     def _learn_from_feed(self, feed, validation_split):
+        self._warn_of_unread_values()
         super()._learn_from_feed(feed, validation_split)
         objective = self.objective
         objective.counted_examples = None
