@@ -4,7 +4,7 @@
 """
 
 from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
-from bhn_tf.data_feeds.feed import NO_BATCH, Feed, num_rows
+from bhn_tf.data_feeds.feed import NO_BATCH, Feed, num_rows, of_one_output, unpacked
 from bhn_tf.data_feeds.kinds import feed_of
 
 __all__ = [
@@ -13,5 +13,7 @@ __all__ = [
     "Feed",
     "feed_of",
     "num_rows",
+    "of_one_output",
     "readable_data_errors",
+    "unpacked",
 ]

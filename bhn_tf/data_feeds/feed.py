@@ -30,7 +30,8 @@ class Feed:
     num_trained_batches: int | None = None
 
     def __init__(self, x, y=None, sample_weight=None):
-        self.x, self.y, self.sample_weight = x, y, sample_weight
+        self.x, self.y = x, of_one_output(y)
+        self.sample_weight = of_one_output(sample_weight)
 
     def spec(self):
         """Returns `(x, y, sample_weight)` with a `LeafSpec` for each array."""
@@ -126,6 +127,21 @@ def _dtypes(leaf) -> list:
     """Dtypes of an array, or of the columns of a frame."""
     is_frame = hasattr(leaf, "dtypes") and not hasattr(leaf, "dtype")
     return list(leaf.dtypes) if is_frame else [leaf.dtype]
+
+
+def unpacked(batch) -> tuple:
+    """Returns `(x, y, sample_weight)` of a batch as data sets yield it."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    return x, of_one_output(y), of_one_output(sample_weight)
+
+
+def of_one_output(values):
+    """Returns labels or weights without a list of one around them.
+
+    Keras takes `[y]` for `y`; with a single output both mean the same.
+    """
+    is_list_of_one = isinstance(values, list | tuple) and len(values) == 1
+    return values[0] if is_list_of_one else values
 
 
 def num_rows(x) -> int:

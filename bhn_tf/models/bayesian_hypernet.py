@@ -7,6 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
+from bhn_tf.data_feeds import of_one_output
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
@@ -317,7 +318,7 @@ class BayesianHypernet(PredictiveModel):
             return False
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
-            set_noise_to_targets(self.likelihood, y)
+            set_noise_to_targets(self.likelihood, of_one_output(y))
         self._is_initialized = True
         return True
 

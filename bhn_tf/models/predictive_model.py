@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
-from bhn_tf.data_feeds import BatchChecks, feed_of
+from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
 from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
@@ -219,7 +219,7 @@ class PredictiveModel(Training, Prediction):
         ```
         """
         if self.raw_outputs is not None:
-            self.likelihood.check_labels(y, self.raw_outputs.shapes)
+            self.likelihood.check_labels(of_one_output(y), self.raw_outputs.shapes)
 
     def check_data(self, x, y=None, sample_weight=None) -> None:
         """Refuses arrays that would train on silently, and builds an unbuilt model.

@@ -7,7 +7,7 @@ import inspect
 import keras
 
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import feed_of, readable_data_errors
+from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
@@ -246,7 +246,7 @@ class Training(keras.Model):
         """Learns what the data tell before training, such as N."""
 
     def _checked_validation_data(self, validation_data):
-        feed = feed_of(*_unpacked(validation_data))
+        feed = feed_of(*_arrays_of(validation_data))
         checked = self._checked(feed)
         if feed.num_rows is None:
             return workers.shared_out(checked.x, self.distribute_strategy)
@@ -408,7 +408,7 @@ class Training(keras.Model):
             lambda leaf: self.distribute_strategy.experimental_local_results(leaf)[0],
             data_batch,
         )
-        _, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        _, y, _ = unpacked(first)
         with self._own_scope():
             y_pred = self.likelihood.mean(
                 self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])
@@ -416,7 +416,7 @@ class Training(keras.Model):
             metrics.build(self.likelihood.as_outputs(y, y_pred), y_pred)
 
 
-def _unpacked(validation_data):
+def _arrays_of(validation_data):
     if isinstance(validation_data, tuple | list):
-        return keras.utils.unpack_x_y_sample_weight(validation_data)
+        return unpacked(validation_data)
     return validation_data, None, None
