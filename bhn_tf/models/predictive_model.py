@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
-from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
+from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, BatchChecks, feed_of, of_one_output
 from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
@@ -241,6 +241,7 @@ class PredictiveModel(Training, Prediction):
 
     def _checked(self, feed):
         """Returns the feed, checked at once or, batch by batch, as it comes."""
+        self._refuse_single_rows(feed)
         self._refuse_unscaled_images(feed)
         self._refuse_text(feed)
         return feed.checked(self._checks())
@@ -257,6 +258,23 @@ class PredictiveModel(Training, Prediction):
         values = self.posterior.draw(0, None).values[0]
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
+
+    def _refuse_single_rows(self, feed):
+        """Refuses inputs that lack the axis of rows, of a network with one input."""
+        x, _, _ = feed.spec()
+        found = keras.tree.flatten(x)
+        taken = getattr(self.posterior.network, "inputs", None) or []
+        if len(found) != 1 or len(taken) != 1:
+            return
+        shape, expected = found[0].shape, tuple(taken[0].shape)
+        # Keras adds a last axis of 1 itself.
+        with_last = tf.TensorShape([*shape, 1])
+        is_short = len(shape) == len(expected) - 1
+        if is_short and not with_last.is_compatible_with(expected):
+            raise ValueError(
+                f"The network takes inputs of shape {expected}, rows first, and got "
+                f"{shape}. {HOW_TO_GIVE_ROWS}"
+            )
 
     def _refuse_unscaled_images(self, feed):
         """Keras would take the 0 ... 255 of an image for the numbers they are."""
