@@ -226,7 +226,7 @@ class BayesianHypernet(PredictiveModel):
         """Configures training, as in Keras, with what the bound adds.
 
         Args:
-            optimizer: As in Keras.
+            optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
             kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
             train_samples: Draws of g for each training step.

@@ -45,7 +45,7 @@ class Training(keras.Model):
         """Configures training, as in Keras; the likelihood is the loss.
 
         Args:
-            optimizer: As in Keras.
+            optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
             metrics: As in Keras; they get labels and predicted means.
             weighted_metrics: As in Keras.
@@ -96,9 +96,18 @@ class Training(keras.Model):
 
     def _build_optimizer(self):
         # A step that creates the optimizer's variables would be traced twice.
-        if self.built and not self.optimizer.built:
+        if self.built and self.optimizer is not None and not self.optimizer.built:
             with self._own_scope():
                 self.optimizer.build(self.trainable_variables)
+
+    def _require_optimizer(self, method_name):
+        self._assert_compile_called(method_name)
+        if self.optimizer is None:
+            raise ValueError(
+                f"`{method_name}` needs an optimizer, and the model was compiled with "
+                "`optimizer=None`, which is enough to evaluate. Compile it with one, "
+                "such as `model.compile('adam')`."
+            )
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -204,7 +213,7 @@ class Training(keras.Model):
         bound.apply_defaults()
         arguments = {**bound.arguments}
         del arguments["self"]
-        self._assert_compile_called("fit")
+        self._require_optimizer("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
@@ -312,7 +321,7 @@ class Training(keras.Model):
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, return_dict=False
     ):
-        self._assert_compile_called("train_on_batch")
+        self._require_optimizer("train_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self._check_class_weight(class_weight)
