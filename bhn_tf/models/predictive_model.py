@@ -177,6 +177,29 @@ class PredictiveModel(Training, Prediction):
                     )
                 )
 
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the raw outputs, for which wrappers of Keras ask.
+
+        Args:
+            input_shape: Shape of the inputs, rows first, in their structure.
+
+        Raises:
+            ValueError: If the model has no weights yet.
+
+        Example:
+        ```python
+        model.compute_output_shape((None, 784))
+        ```
+        """
+        self._require_built()
+        specs = keras.tree.map_shape_structure(keras.KerasTensor, input_shape)
+        outputs = self.compute_output_spec(specs)
+        return keras.tree.map_structure(lambda leaf: leaf.shape, outputs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing `call`: Keras's layers would ask `compute_output_shape` instead.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
     def _require_built(self):
         if not self.built:
             raise ValueError(
