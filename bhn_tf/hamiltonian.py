@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf.arguments import check_count
+from bhn_tf.data_feeds import of_one_output
 from bhn_tf.models.targets import require_units
 from bhn_tf.random import stateless_seed
 
@@ -223,7 +224,7 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
     log_joint(model, x, y)(model.sample_scales(10))  # of ten draws
     ```
     """
-    x, y = _tensors(x), _tensors(y)
+    x, y = _tensors(x), _tensors(of_one_output(y))
 
     def of_one(values):
         raw = model(x, scales=values, training=False)

@@ -11,7 +11,7 @@ from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.output_calibration import OutputCalibration
 from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, of_one_output
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
 
@@ -81,7 +81,7 @@ def calibrate(
             "is scored once, and labels are looked at before."
         )
     model.check_data(x, y)
-    outputs = outputs_to_calibrate(model, y, score, by)
+    outputs = outputs_to_calibrate(model, of_one_output(y), score, by)
     if temperature and not any(output.classifies for output in outputs):
         raise ValueError(
             "`temperature` recalibrates probabilities of classes, and the model "

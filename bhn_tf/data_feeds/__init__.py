@@ -4,14 +4,24 @@
 """
 
 from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
-from bhn_tf.data_feeds.feed import NO_BATCH, Feed, num_rows
+from bhn_tf.data_feeds.feed import (
+    HOW_TO_GIVE_ROWS,
+    NO_BATCH,
+    Feed,
+    num_rows,
+    of_one_output,
+    unpacked,
+)
 from bhn_tf.data_feeds.kinds import feed_of
 
 __all__ = [
+    "HOW_TO_GIVE_ROWS",
     "NO_BATCH",
     "BatchChecks",
     "Feed",
     "feed_of",
     "num_rows",
+    "of_one_output",
     "readable_data_errors",
+    "unpacked",
 ]

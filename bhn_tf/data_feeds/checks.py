@@ -11,6 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.data_feeds.feed import unpacked
+
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"
 # Rows that are looked at once: what lies on a disk is not read whole.
@@ -105,7 +107,7 @@ class BatchChecks:
     def checked_element(self, *batch):
         """Returns an element of a data set behind assertions on it."""
         element = batch if len(batch) > 1 else batch[0]
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+        x, y, sample_weight = unpacked(element)
         same_rows = _same_rows(_leaves((x, y, sample_weight)))
         checks = [same_rows]
         for name, values in (("x", x), ("sample_weight", sample_weight)):

@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 #: What is said of a data set without a single batch.
 NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all of it."
@@ -11,6 +12,14 @@ NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all o
 HOW_TO_GIVE_N = (
     "Say how many training examples there are: `BayesianHypernet(..., "
     "num_examples=N)` or `model.num_examples = N`."
+)
+
+
+#: What is said of data that yield one row at a time.
+HOW_TO_GIVE_ROWS = (
+    "A `tf.data.Dataset` of single rows needs `.batch(32)`, and what else yields "
+    "single rows has to yield batches of them; one row alone is a batch of one, "
+    "`x[None]`."
 )
 
 
@@ -30,7 +39,8 @@ class Feed:
     num_trained_batches: int | None = None
 
     def __init__(self, x, y=None, sample_weight=None):
-        self.x, self.y, self.sample_weight = x, y, sample_weight
+        self.x, self.y = x, of_one_output(y)
+        self.sample_weight = of_one_output(sample_weight)
 
     def spec(self):
         """Returns `(x, y, sample_weight)` with a `LeafSpec` for each array."""
@@ -104,9 +114,24 @@ class LeafSpec:
 
 
 def leaf_spec(leaf) -> LeafSpec | None:
-    """Returns shape and dtype of an array of any library; `None` of `None`."""
+    """Returns shape and dtype of an array of any library; `None` of `None`.
+
+    Raises:
+        ValueError: If it has no axis of rows, or nobody knows how many axes it has.
+    """
     if leaf is None:
         return None
+    shape = getattr(leaf, "shape", ())
+    if isinstance(shape, tf.TensorShape) and shape.rank is None:
+        raise ValueError(
+            "The data set does not know how many axes its elements have, as after "
+            "`tf.numpy_function`. Set them in the function that is mapped: "
+            "`x = tf.ensure_shape(x, [None, 28, 28])`, rows first, and so for labels."
+        )
+    if len(shape) == 0:
+        raise ValueError(
+            f"The data hold a number without an axis of rows. {HOW_TO_GIVE_ROWS}"
+        )
     if is_text(leaf):
         return LeafSpec(tuple(leaf.shape), "string")
     dtypes = _dtypes(leaf)
@@ -126,6 +151,21 @@ def _dtypes(leaf) -> list:
     """Dtypes of an array, or of the columns of a frame."""
     is_frame = hasattr(leaf, "dtypes") and not hasattr(leaf, "dtype")
     return list(leaf.dtypes) if is_frame else [leaf.dtype]
+
+
+def unpacked(batch) -> tuple:
+    """Returns `(x, y, sample_weight)` of a batch as data sets yield it."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    return x, of_one_output(y), of_one_output(sample_weight)
+
+
+def of_one_output(values):
+    """Returns labels or weights without a list of one around them.
+
+    Keras takes `[y]` for `y`; with a single output both mean the same.
+    """
+    is_list_of_one = isinstance(values, list | tuple) and len(values) == 1
+    return values[0] if is_list_of_one else values
 
 
 def num_rows(x) -> int:

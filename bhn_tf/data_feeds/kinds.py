@@ -10,7 +10,14 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, is_text, num_rows
+from bhn_tf.data_feeds.feed import (
+    HOW_TO_GIVE_N,
+    NO_BATCH,
+    Feed,
+    is_text,
+    num_rows,
+    unpacked,
+)
 from bhn_tf.data_feeds.loaders import dataset_of_loader, is_loader
 
 
@@ -115,9 +122,7 @@ class DatasetFeed(Feed):
     """A `tf.data.Dataset` of batches."""
 
     def first_batch(self):
-        return keras.utils.unpack_x_y_sample_weight(
-            keras_adapter.element_spec_of_replica(self.x)
-        )
+        return unpacked(keras_adapter.element_spec_of_replica(self.x))
 
     def refuse_empty(self):
         if not isinstance(self.x, tf.data.Dataset):
@@ -181,9 +186,7 @@ class DatasetFeed(Feed):
         is_distributed = not isinstance(self.x, tf.data.Dataset)
         if is_distributed or keras_adapter.is_endless(self.x):
             super().labels_and_weights()
-        without_inputs = self.x.map(
-            lambda *batch: keras.utils.unpack_x_y_sample_weight(batch)[1:]
-        )
+        without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
         for index, batch in enumerate(without_inputs):
             if index == self._most:
                 super().labels_and_weights()
@@ -227,7 +230,7 @@ class PyDatasetFeed(Feed):
         if self._first is None:
             self.refuse_empty()
             self._first = self.x[0]
-        return keras.utils.unpack_x_y_sample_weight(self._first)
+        return unpacked(self._first)
 
     def refuse_empty(self):
         if self.x.num_batches == 0:
@@ -240,15 +243,14 @@ class PyDatasetFeed(Feed):
             )
         logging.info("Counting the training examples in one pass over the data set.")
         return sum(
-            num_rows(keras.utils.unpack_x_y_sample_weight(self.x[index])[0])
-            for index in range(self.x.num_batches)
+            num_rows(unpacked(self.x[index])[0]) for index in range(self.x.num_batches)
         )
 
     def labels_and_weights(self):
         if self.x.num_batches is None:
             super().labels_and_weights()
         for index in range(self.x.num_batches):
-            yield keras.utils.unpack_x_y_sample_weight(self.x[index])[1:]
+            yield unpacked(self.x[index])[1:]
 
     def checked(self, checks):
         self.refuse_empty()
@@ -282,7 +284,7 @@ class _CheckedPyDataset(keras.utils.PyDataset):
         batch = self._already_read.pop(index, None)
         if batch is None:
             batch = self._dataset[index]
-        self._checks.check(*keras.utils.unpack_x_y_sample_weight(batch))
+        self._checks.check(*unpacked(batch))
         return batch
 
     def on_epoch_begin(self):
@@ -303,7 +305,7 @@ class GeneratorFeed(Feed):
         super().__init__(_generator([first], x), y, sample_weight)
 
     def first_batch(self):
-        return keras.utils.unpack_x_y_sample_weight(self._first)
+        return unpacked(self._first)
 
     def count(self, validation_split=0.0):
         raise ValueError(
@@ -333,5 +335,5 @@ def _generator(*parts):
 
 def _checked_batches(batches, checks):
     for batch in batches:
-        checks.check(*keras.utils.unpack_x_y_sample_weight(batch))
+        checks.check(*unpacked(batch))
         yield batch

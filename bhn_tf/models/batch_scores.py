@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
+from bhn_tf.data_feeds import unpacked
 
 
 class Batch(NamedTuple):
@@ -33,7 +34,7 @@ class Batch(NamedTuple):
         Raises:
             ValueError: If there are no labels.
         """
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, sample_weight = unpacked(data)
         if y is None:
             raise ValueError(
                 "Training and evaluation need labels: give `y`, or a data set of "

@@ -8,6 +8,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
+from bhn_tf.data_feeds import of_one_output
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
@@ -256,7 +257,7 @@ class BayesianHypernet(PredictiveModel):
         """Configures training, as in Keras, with what the bound adds.
 
         Args:
-            optimizer: As in Keras.
+            optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
             kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
             train_samples: Draws of g for each training step.
@@ -349,7 +350,7 @@ class BayesianHypernet(PredictiveModel):
             return False
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
-            set_noise_to_targets(self.likelihood, y)
+            set_noise_to_targets(self.likelihood, of_one_output(y))
         self._is_initialized = True
         return True
 

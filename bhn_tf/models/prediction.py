@@ -275,6 +275,7 @@ class Prediction(keras.Model):
         feed = feed_of(x)
         feed.refuse_empty()
         self._build_from_feed(feed)
+        self._refuse_single_rows(feed)
         self._refuse_unscaled_images(feed)
         self._refuse_text(feed)
         if feed.num_rows is not None:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
-from bhn_tf.data_feeds import BatchChecks, feed_of
+from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, BatchChecks, feed_of, of_one_output
 from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
@@ -179,6 +179,29 @@ class PredictiveModel(Training, Prediction):
                     )
                 )
 
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the raw outputs, for which wrappers of Keras ask.
+
+        Args:
+            input_shape: Shape of the inputs, rows first, in their structure.
+
+        Raises:
+            ValueError: If the model has no weights yet.
+
+        Example:
+        ```python
+        model.compute_output_shape((None, 784))
+        ```
+        """
+        self._require_built()
+        specs = keras.tree.map_shape_structure(keras.KerasTensor, input_shape)
+        outputs = self.compute_output_spec(specs)
+        return keras.tree.map_structure(lambda leaf: leaf.shape, outputs)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # By tracing `call`: Keras's layers would ask `compute_output_shape` instead.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
     def _require_built(self):
         if not self.built:
             raise ValueError(
@@ -221,7 +244,7 @@ class PredictiveModel(Training, Prediction):
         ```
         """
         if self.raw_outputs is not None:
-            self.likelihood.check_labels(y, self.raw_outputs.shapes)
+            self.likelihood.check_labels(of_one_output(y), self.raw_outputs.shapes)
 
     def check_data(self, x, y=None, sample_weight=None) -> None:
         """Refuses arrays that would train on silently, and builds an unbuilt model.
@@ -243,6 +266,7 @@ class PredictiveModel(Training, Prediction):
 
     def _checked(self, feed):
         """Returns the feed, checked at once or, batch by batch, as it comes."""
+        self._refuse_single_rows(feed)
         self._refuse_unscaled_images(feed)
         self._refuse_text(feed)
         return feed.checked(self._checks())
@@ -259,6 +283,23 @@ class PredictiveModel(Training, Prediction):
         values = self.posterior.draw(0, None).values[0]
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
+
+    def _refuse_single_rows(self, feed):
+        """Refuses inputs that lack the axis of rows, of a network with one input."""
+        x, _, _ = feed.spec()
+        found = keras.tree.flatten(x)
+        taken = getattr(self.posterior.network, "inputs", None) or []
+        if len(found) != 1 or len(taken) != 1:
+            return
+        shape, expected = found[0].shape, tuple(taken[0].shape)
+        # Keras adds a last axis of 1 itself.
+        with_last = tf.TensorShape([*shape, 1])
+        is_short = len(shape) == len(expected) - 1
+        if is_short and not with_last.is_compatible_with(expected):
+            raise ValueError(
+                f"The network takes inputs of shape {expected}, rows first, and got "
+                f"{shape}. {HOW_TO_GIVE_ROWS}"
+            )
 
     def _refuse_unscaled_images(self, feed):
         """Keras would take the 0 ... 255 of an image for the numbers they are."""

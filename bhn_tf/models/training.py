@@ -9,7 +9,7 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import feed_of, readable_data_errors
+from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.evaluations import Evaluations
@@ -47,7 +47,7 @@ class Training(keras.Model):
         """Configures training, as in Keras; the likelihood is the loss.
 
         Args:
-            optimizer: As in Keras.
+            optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
             metrics: As in Keras; they get labels and predicted means.
             weighted_metrics: As in Keras.
@@ -98,9 +98,18 @@ class Training(keras.Model):
 
     def _build_optimizer(self):
         # A step that creates the optimizer's variables would be traced twice.
-        if self.built and not self.optimizer.built:
+        if self.built and self.optimizer is not None and not self.optimizer.built:
             with self._own_scope():
                 self.optimizer.build(self.trainable_variables)
+
+    def _require_optimizer(self, method_name):
+        self._assert_compile_called(method_name)
+        if self.optimizer is None:
+            raise ValueError(
+                f"`{method_name}` needs an optimizer, and the model was compiled with "
+                "`optimizer=None`, which is enough to evaluate. Compile it with one, "
+                "such as `model.compile('adam')`."
+            )
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -206,7 +215,7 @@ class Training(keras.Model):
         bound.apply_defaults()
         arguments = {**bound.arguments}
         del arguments["self"]
-        self._assert_compile_called("fit")
+        self._require_optimizer("fit")
         feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
@@ -253,7 +262,7 @@ class Training(keras.Model):
         """Learns what the data tell before training, such as N."""
 
     def _checked_validation_data(self, validation_data):
-        feed = feed_of(*_unpacked(validation_data))
+        feed = feed_of(*_arrays_of(validation_data))
         checked = self._checked(feed)
         if feed.num_rows is None:
             return workers.shared_out(checked.x, self.distribute_strategy)
@@ -319,7 +328,7 @@ class Training(keras.Model):
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, return_dict=False
     ):
-        self._assert_compile_called("train_on_batch")
+        self._require_optimizer("train_on_batch")
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self._check_class_weight(class_weight)
@@ -417,7 +426,7 @@ class Training(keras.Model):
             lambda leaf: self.distribute_strategy.experimental_local_results(leaf)[0],
             data_batch,
         )
-        _, y, _ = keras.utils.unpack_x_y_sample_weight(first)
+        _, y, _ = unpacked(first)
         with self._own_scope():
             y_pred = self.likelihood.mean(
                 self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])
@@ -425,7 +434,7 @@ class Training(keras.Model):
             metrics.build(self.likelihood.as_outputs(y, y_pred), y_pred)
 
 
-def _unpacked(validation_data):
+def _arrays_of(validation_data):
     if isinstance(validation_data, tuple | list):
-        return keras.utils.unpack_x_y_sample_weight(validation_data)
+        return unpacked(validation_data)
     return validation_data, None, None

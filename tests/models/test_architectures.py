@@ -6,6 +6,7 @@ import pytest
 
 import bhn_tf
 from bhn_tf import likelihoods
+from bhn_tf.baselines import DeepEnsemble, Deterministic
 from bhn_tf.layers import (
     WeightNormConv1D,
     WeightNormConv2D,
@@ -86,3 +87,35 @@ def test_a_one_dimensional_convolution_predicts_mean_and_noise():
     assert lower.shape == upper.shape == (num_rows, 1)
     width = (upper - lower)[:, 0]
     assert (width[is_noisy][:, None] > width[~is_noisy]).mean() > 0.9
+
+
+MODELS = {
+    "bayesian": networks.bayesian,
+    "deterministic": lambda: Deterministic(networks.plain()),
+    "ensemble": lambda: DeepEnsemble([networks.plain(), networks.plain()]),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_a_model_in_time_distributed(make):
+    model = make()
+    inputs = keras.Input((5, networks.NUM_FEATURES))
+    outer = keras.Model(inputs, keras.layers.TimeDistributed(model)(inputs))
+    assert outer.output_shape == (None, 5, networks.NUM_CLASSES)
+    steps = outer(np.ones((2, 5, networks.NUM_FEATURES), "float32"))
+    assert steps.shape == (2, 5, networks.NUM_CLASSES)
+
+
+def test_shapes_of_outputs_are_told_in_their_structure():
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    outputs = {"a": WeightNormDense(3)(inputs), "b": WeightNormDense(2)(inputs)}
+    likelihood = {"a": "categorical", "b": "gaussian"}
+    model = bhn_tf.BayesianHypernet(
+        keras.Model(inputs, outputs), "mean_field", likelihood
+    )
+    shapes = model.compute_output_shape((7, networks.NUM_FEATURES))
+    assert shapes == {"a": (7, 3), "b": (7, 2)}
+    # `scales` beside the inputs, which have a shape too.
+    scales = keras.KerasTensor((model.num_random,))
+    spec = model.compute_output_spec(keras.KerasTensor((7, 4)), scales=scales)
+    assert spec["a"].shape == (7, 3)

@@ -251,3 +251,47 @@ def test_rows_that_are_not_finite_are_refused():
         model.train_on_batch(x, Y)
     for value, old in zip(networks.weights_of(model.primary), before, strict=True):
         np.testing.assert_array_equal(value, old)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda: {"x": X, "y": [Y], "sample_weight": [WEIGHTS]},
+        lambda: {"x": X, "y": (Y,), "validation_data": (X, [Y], [WEIGHTS])},
+        lambda: {"x": batches(X, (Y,), (WEIGHTS,))},
+        lambda: {"x": ((X, (Y,)) for _ in range(2)), "steps_per_epoch": 1},
+    ],
+    ids=["lists", "tuples", "data set", "generator"],
+)
+def test_a_list_of_one_is_what_it_holds(data):
+    stock, model = twins()
+    model.num_examples = len(X)
+    expected = stock.fit(**data(), shuffle=False, verbose=0).history
+    history = model.fit(**data(), shuffle=False, verbose=0).history
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-5)
+
+
+def test_a_list_of_one_in_every_call_of_arrays():
+    _, model = twins()
+    model.num_examples = len(X)
+    model.train_on_batch(X, [Y], [WEIGHTS])
+    on_lists = model.test_on_batch(X, (Y,), [WEIGHTS])
+    assert on_lists == model.test_on_batch(X, Y, WEIGHTS)
+    assert model.elbo(X, [Y]) == model.elbo(X, Y)
+    model.check_labels([Y])
+    found = [bhn_tf.conformal.calibrate(model, X, y, seed=0) for y in (Y, [Y])]
+    sets = [calibrated.predict_set(X, level=0.5) for calibrated in found]
+    np.testing.assert_array_equal(*sets)
+
+
+def test_noise_starts_at_targets_in_a_list_of_one():
+    targets = X[:, :3] * [1.0, 10.0, 100.0]
+    found = []
+    for y in (targets, [targets]):
+        model = bhn_tf.BayesianHypernet(
+            networks.plain(), likelihood="gaussian", normalize_targets=True
+        )
+        model.initialize_from_data(X, y)
+        found.append(np.concatenate(model.likelihood.get_weights(), axis=None))
+    np.testing.assert_array_equal(*found)

@@ -219,6 +219,22 @@ def test_compile_twice():
     assert "mse" not in history
 
 
+def test_without_an_optimizer_a_model_evaluates(tmp_path):
+    stock, model = twins()
+    stock.compile(None, crossentropy(), metrics=["accuracy"])
+    model.compile(None, metrics=["accuracy"])
+    arguments = {"verbose": 0, "return_dict": True}
+    expected = stock.evaluate(X, Y, **arguments)
+    model.num_examples = len(X)
+    assert_same_logs(expected, model.evaluate(X, Y, **arguments))
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    assert_same_logs(expected, loaded.evaluate(X, Y, **arguments))
+    for call in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match="needs an optimizer"):
+            call(X, Y)
+
+
 def test_frozen_and_thawed():
     stock, model = twins()
     for trainable in (False, True):
