@@ -80,7 +80,11 @@ class KLAnnealing(keras.callbacks.Callback):
             patience = check_count("patience", patience, minimum=1)
         self.start = float(start)
         self.end = float(end)
-        self.epochs = check_count("epochs", epochs, minimum=1)
+        if not (np.isfinite(epochs) and epochs >= 1):
+            raise ValueError(
+                f"Expected `epochs` to be a number of at least 1, got {epochs!r}."
+            )
+        self.epochs = float(epochs)
         self.patience = patience
         self.min_delta = float(min_delta)
         self.stopped_epoch: int | None = None

@@ -60,6 +60,7 @@ class DivergenceGuard(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
         self._epoch = self._step = 0
+        self._watched: list[keras.Variable] = []
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -77,10 +78,13 @@ class DivergenceGuard(keras.callbacks.Callback):
         term = "gradient" if is_gradient else (terms or broken)[0]
         raise Diverged(self._epoch, self._step, term)
 
+    def on_train_begin(self, logs=None):
+        # Some are infinite from the start, such as a mask or a running minimum.
+        self._watched = [v for v in self.model.weights if v.trainable or _is_finite(v)]
+
     def on_epoch_end(self, epoch, logs=None):
-        for variable in self.model.weights:
-            value = tf.convert_to_tensor(variable.value)
-            if value.dtype.is_floating and not tf.reduce_all(tf.math.is_finite(value)):
+        for variable in self._watched:
+            if not _is_finite(variable):
                 term = "gradient" if variable.trainable else "statistics"
                 raise Diverged(epoch, self._step, term)
 
@@ -90,3 +94,9 @@ class DivergenceGuard(keras.callbacks.Callback):
     @classmethod
     def from_config(cls, config):
         return cls(**config)
+
+
+def _is_finite(variable) -> bool:
+    value = tf.convert_to_tensor(variable.value)
+    is_number = value.dtype.is_floating
+    return not is_number or bool(tf.reduce_all(tf.math.is_finite(value)))

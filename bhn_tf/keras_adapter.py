@@ -351,6 +351,19 @@ def is_endless(dataset: tf.data.Dataset) -> bool:
     return not ends and len(inputs) == 1 and is_endless(inputs[0])
 
 
+def reads_generator(dataset: tf.data.Dataset) -> bool:
+    """Whether elements come from what may never end: a generator, or a repetition.
+
+    Of these nothing tells, unlike of files and filters of what has an end.
+    """
+    endless = {"GeneratorDataset", "RepeatDataset", "RepeatDatasetV2"}
+    return any(
+        operation.type in endless
+        for function in dataset._functions()
+        for operation in function.function.graph.get_operations()
+    ) or any(map(reads_generator, dataset._inputs()))
+
+
 def element_spec_of_replica(dataset):
     """Returns the specification of the batches of a data set, or of a replica's share.
 

@@ -12,6 +12,7 @@ from tests import networks
     ["arguments", "expected"],
     [
         ({"start": 0.0, "epochs": 4}, [0, 0.25, 0.5, 0.75, 1, 1]),
+        ({"start": 0.0, "epochs": 2.5}, [0, 0.4, 0.8, 1, 1]),
         ({"start": 1000.0, "epochs": 3}, [1000, 100, 10, 1, 1]),
         ({"start": 1.0, "end": 0.0, "epochs": 2}, [1, 0.5, 0, 0]),
         ({"start": 2.0, "end": 8.0, "epochs": 1}, [2, 8, 8]),

@@ -62,6 +62,27 @@ def test_moving_statistics_are_looked_at():
         model.fit(x * 1e25, y, verbose=0, callbacks=[DivergenceGuard()])
 
 
+def test_what_was_infinite_before_training_may_stay_so():
+    class Mask(keras.layers.Layer):
+        def build(self, input_shape):
+            self.mask = self.add_weight(
+                shape=(networks.NUM_FEATURES,),
+                initializer=keras.initializers.Constant(-np.inf),
+                trainable=False,
+            )
+
+        def call(self, inputs):
+            return keras.ops.maximum(inputs, self.mask)
+
+    x, y = networks.data(12)
+    network = keras.Sequential(
+        [keras.Input((networks.NUM_FEATURES,)), Mask(), keras.layers.Dense(3)]
+    )
+    model = Deterministic(network)
+    model.compile("sgd")
+    model.fit(x, y, verbose=0, callbacks=[DivergenceGuard()])
+
+
 @pytest.mark.parametrize("term", ["nll", "statistics"])
 def test_it_comes_out_of_another_process(term):
     error = Diverged(1, 2, term)

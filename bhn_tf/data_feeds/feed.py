@@ -39,8 +39,8 @@ class Feed:
     num_trained_batches: int | None = None
 
     def __init__(self, x, y=None, sample_weight=None):
-        self.x, self.y = x, of_one_output(y)
-        self.sample_weight = of_one_output(sample_weight)
+        self.x = x
+        self.y, self.sample_weight = _of_one_output(y, sample_weight)
 
     def spec(self):
         """Returns `(x, y, sample_weight)` with a `LeafSpec` for each array."""
@@ -156,7 +156,14 @@ def _dtypes(leaf) -> list:
 def unpacked(batch) -> tuple:
     """Returns `(x, y, sample_weight)` of a batch as data sets yield it."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-    return x, of_one_output(y), of_one_output(sample_weight)
+    return x, *_of_one_output(y, sample_weight)
+
+
+def _of_one_output(y, sample_weight) -> tuple:
+    """Labels and weights as `of_one_output`; of several outputs, weights stay."""
+    y = of_one_output(y)
+    is_of_several = keras.tree.is_nested(y)
+    return y, sample_weight if is_of_several else of_one_output(sample_weight)
 
 
 def of_one_output(values):

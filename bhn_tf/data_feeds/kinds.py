@@ -168,12 +168,14 @@ class DatasetFeed(Feed):
 
     @property
     def _most(self) -> int | None:
-        """How many batches are read before training, where the length is not known.
+        """How many batches are read before training, where there may be no end.
 
         Nothing tells a generator that ends from one that does not.
         """
         is_known = self.x.cardinality() != tf.data.UNKNOWN_CARDINALITY
-        return None if is_known else self.num_trained_batches
+        if is_known or not keras_adapter.reads_generator(self.x):
+            return None
+        return self.num_trained_batches
 
     def _announced(self, count):
         logging.info(
@@ -187,8 +189,9 @@ class DatasetFeed(Feed):
         if is_distributed or keras_adapter.is_endless(self.x):
             super().labels_and_weights()
         without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
+        most = self._most
         for index, batch in enumerate(without_inputs):
-            if index == self._most:
+            if index == most:
                 super().labels_and_weights()
             yield batch
 

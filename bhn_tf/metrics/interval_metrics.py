@@ -24,8 +24,13 @@ class _OfBounds(keras.metrics.Mean):
             "last axis",
         )
         values = self._values(y, lower, upper)
-        is_known = ~ops.isnan(y + lower + upper)
-        values = ops.where(is_known, values, ops.cast(float("nan"), values.dtype))
+        if sample_weight is not None:
+            # What has no weight may be anything, and 0 times NaN is NaN.
+            weight = ops.cast(sample_weight, values.dtype)
+            weight = ops.reshape(
+                weight, (*weight.shape, *[1] * (len(values.shape) - len(weight.shape)))
+            )
+            values = ops.where(weight == 0, ops.zeros_like(values), values)
         super().update_state(values, sample_weight)
 
 
@@ -42,7 +47,9 @@ class IntervalCoverage(_OfBounds):
         super().__init__(name=name, dtype=dtype)
 
     def _values(self, y, lower, upper):
-        return ops.cast((lower <= y) & (y <= upper), lower.dtype)
+        inside = ops.cast((lower <= y) & (y <= upper), lower.dtype)
+        sum_of_all = y + lower + upper
+        return ops.where(ops.isnan(sum_of_all), sum_of_all, inside)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -79,6 +86,7 @@ class IntervalScore(_OfBounds):
 
     def _values(self, y, lower, upper):
         outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
+        outside = ops.where(ops.isnan(y), y, outside)
         return upper - lower + 2 / (1 - self.level) * outside
 
     def get_config(self):

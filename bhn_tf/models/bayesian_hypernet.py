@@ -122,21 +122,11 @@ class BayesianHypernet(PredictiveModel):
             [scales_inputs(variable) for variable in self.posterior.variables],
         )
         super()._finish_building()
+        self.posterior.own_hypernet()
 
-    # Not before every batch of `train_on_batch`: it reads all generated weights.
-
-    def feed_to_answer(self, x):
-        feed = super().feed_to_answer(x)
-        self._warn_of_unread_values()
-        return feed
-
-    def _evaluation(self, num_samples, seed, feed):
-        self._warn_of_unread_values()
-        return super()._evaluation(num_samples, seed, feed)
-
-    def _warn_of_unread_values(self):
+    def _begin_call(self, stacklevel):
         if self._unread_values is not None:
-            self._unread_values.warn()
+            self._unread_values.warn(stacklevel)
 
     @contextlib.contextmanager
     def _fitting(self):
@@ -298,7 +288,6 @@ class BayesianHypernet(PredictiveModel):
         return config
 
     def _learn_from_feed(self, feed, validation_split):
-        self._warn_of_unread_values()
         super()._learn_from_feed(feed, validation_split)
         objective = self.objective
         objective.counted_examples = None
@@ -495,6 +484,7 @@ class BayesianHypernet(PredictiveModel):
         if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
             _refuse_another_order(config["primary"])
         model = cls(**config)
+        model.freeze_what_was_built()
         model.conversion_report = report
         return model
 

@@ -4,6 +4,7 @@ A model asks its posterior for draws and for the raw outputs of each; what a dra
 made of, scales of a hypernet, seeds of dropout or members of an ensemble, stays here.
 """
 
+import gc
 import warnings
 import weakref
 from collections.abc import Callable
@@ -181,7 +182,10 @@ class HypernetPosterior(Posterior):
         self.num_random = self._offsets[-1]
         if not self.num_random:
             return
-        if _OWNERS.get(self.hypernet, lambda: self)() not in (self, None):
+        if self._has_other_owner():
+            # A model that was deleted may still lie in a circle of references.
+            gc.collect()
+        if self._has_other_owner():
             raise ValueError(
                 f"The given hypernet {self.hypernet.name!r} belongs to another model, "
                 "whose training would change this one's posterior, and this one's "
@@ -191,14 +195,23 @@ class HypernetPosterior(Posterior):
         if is_new:
             self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
             self.hypernet.build((None, self.num_random))
+            if not self.hypernet.trainable:
+                for part in keras_adapter.layers_inside(self.hypernet):
+                    part.trainable = False
         elif self.hypernet.event_size != self.num_random:
             raise ValueError(
                 f"The given hypernet generates {self.hypernet.event_size} values, and "
                 f"the network has {self.num_random}. Give a new instance."
             )
-        _OWNERS[self.hypernet] = weakref.ref(self)
         if is_new and self.hypernet.initial_mean is None:
             self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
+
+    def _has_other_owner(self) -> bool:
+        return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)
+
+    def own_hypernet(self) -> None:
+        """Keeps the hypernet from other models, once this one is made."""
+        _OWNERS[self.hypernet] = weakref.ref(self)
 
     def _warn_of_restrictions(self):
         restricted = [

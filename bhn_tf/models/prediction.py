@@ -222,6 +222,7 @@ class Prediction(keras.Model):
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
         feed = self.feed_to_answer(x)
+        self._begin_call(stacklevel=5)
         strategy = self.distribute_strategy
         seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values

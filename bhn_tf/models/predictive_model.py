@@ -144,13 +144,22 @@ class PredictiveModel(Training, Prediction):
         if self.raw_outputs is not None:
             self.likelihood.build_for_outputs(self.raw_outputs.shapes)
         self._set_up_objective()
-        self._freeze_what_was_built()
         self.built = True
         if self.compiled:
             self._build_optimizer()
 
-    def _freeze_what_was_built(self):
-        """Lets parts rest that a frozen layer has made only when it was built."""
+    def _begin_call(self, stacklevel):
+        """Called first by `fit`, `evaluate` and `predict*`, not before every batch.
+
+        Args:
+            stacklevel: Of the user's line, for a warning from two calls deeper.
+        """
+
+    def freeze_what_was_built(self) -> None:
+        """Lets parts rest that a frozen layer made only when it was built.
+
+        A file tells of the layer that it is frozen, before it has parts.
+        """
         for layer in keras_adapter.layers_of(self):
             if not layer.trainable:
                 for part in keras_adapter.layers_inside(layer):
@@ -410,7 +419,9 @@ class PredictiveModel(Training, Prediction):
             else value
             for name, value in config.items()
         }
-        return cls(**config)
+        model = cls(**config)
+        model.freeze_what_was_built()
+        return model
 
     def export(
         self,

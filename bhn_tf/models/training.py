@@ -221,6 +221,7 @@ class Training(keras.Model):
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
             feed.num_trained_batches = steps
         self._build_from_feed(feed)
+        self._begin_call(stacklevel=4)
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]
         )
@@ -308,6 +309,7 @@ class Training(keras.Model):
         with readable_data_errors():
             if feed is not None:
                 self._build_from_feed(feed)
+                self._begin_call(stacklevel=4)
                 feed = self._checked(feed)
                 x, y, sample_weight = feed.x, feed.y, feed.sample_weight
                 x = workers.shared_out(x, self.distribute_strategy)

@@ -25,8 +25,12 @@ class UnreadValues:
         """Remembers what variables and hypernet hold now."""
         self._values, self._mean = self._held()
 
-    def warn(self) -> None:
-        """Warns if the network's values have changed, and the hypernet has not."""
+    def warn(self, stacklevel: int) -> None:
+        """Warns if the network's values have changed, and the hypernet has not.
+
+        Args:
+            stacklevel: As in `warnings.warn`, seen from here.
+        """
         values, mean = self._held()
         if np.array_equal(mean, self._mean):
             changed = [
@@ -42,7 +46,7 @@ class UnreadValues:
                     "them, around what the network had before. Load weights into a "
                     "network first and wrap it then; those of the whole model load "
                     "by `model.load_weights`.",
-                    stacklevel=4,
+                    stacklevel=stacklevel,
                 )
         self._values, self._mean = values, mean
 

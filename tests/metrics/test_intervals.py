@@ -84,6 +84,20 @@ def test_nan_is_not_hidden(row):
     assert np.isnan(metric(y, np.stack([lower, upper], axis=-1)))
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [metrics.IntervalCoverage(), metrics.IntervalWidth(), metrics.IntervalScore(0.8)],
+    ids=lambda metric: metric.name,
+)
+def test_what_has_no_weight_may_be_anything(metric):
+    bounds = np.stack([LOWER, UPPER], axis=-1)
+    expected = float(metric(Y[:3], bounds[:3]))
+    metric.reset_state()
+    y = np.where(np.arange(4) == 3, np.nan, Y)
+    weight = np.arange(4) < 3
+    assert float(metric(y, bounds, weight)) == pytest.approx(expected)
+
+
 def test_targets_are_not_paired_with_every_prediction():
     """[B] beside [B, 1] is what Keras's own losses take for one row each."""
     y, quantiles = Y, UPPER[:, None]

@@ -61,3 +61,13 @@ def test_a_layer_that_is_made_frozen():
     assert layer.weights and not layer.trainable_weights
     layer.trainable = True
     assert len(layer.trainable_weights) == len(layer.weights)
+
+
+def test_what_was_thawed_inside_of_what_is_frozen_goes_on_training():
+    base = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    base.trainable = False
+    base.layers[-1].trainable = True
+    network = keras.Sequential([keras.Input((4,)), base, keras.layers.Dense(3)])
+    before = len(network.trainable_weights)
+    model = bhn_tf.baselines.Deterministic(network)
+    assert len(model.trainable_variables) == before == 4

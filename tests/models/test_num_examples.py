@@ -188,10 +188,11 @@ def test_what_cannot_be_counted_is_asked_for(make):
         (lambda: from_generator(6), 3, 2),
         (lambda: rows(6).repeat().filter(lambda x, y: True).take(24).batch(4), 3, 2),
         (lambda: from_generator(6).apply(length(6)), 3, 1),
+        (lambda: rows(24).filter(lambda x, y: True).batch(4), 3, 1),
     ],
-    ids=["one pass", "all steps", "taken", "of a known length"],
+    ids=["one pass", "all steps", "taken", "of a known length", "a filter"],
 )
-def test_what_ends_within_the_training_is_counted(model, make, steps, epochs):
+def test_what_has_an_end_is_counted(model, make, steps, epochs):
     model.fit(make(), steps_per_epoch=steps, epochs=epochs, verbose=0)
     assert model.num_examples == 24
 

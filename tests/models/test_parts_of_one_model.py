@@ -1,7 +1,5 @@
 """What belongs to one model is refused by another, and members are of one kind."""
 
-import gc
-
 import keras
 import numpy as np
 import pytest
@@ -55,8 +53,12 @@ def test_a_hypernet_belongs_to_one_model(tmp_path):
         keras.models.clone_model(model),
     ]
     assert hypernet not in [copy.hypernet for copy in copies]
+    # Nor does one that could not be made keep it.
+    other = bhn_tf.hypernets.MeanField()
+    with pytest.raises(ValueError, match="prior_loc"):
+        networks.bayesian(hypernet=other, prior_loc=[0.0, 1.0])
+    networks.bayesian(hypernet=other)
     del model
-    gc.collect()
     networks.bayesian(hypernet=hypernet)
 
 

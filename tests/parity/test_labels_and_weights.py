@@ -306,3 +306,14 @@ def test_no_labels_at_all_is_an_error_that_says_so(call):
     _, model = twins()
     with pytest.raises(ValueError, match="need labels"):
         getattr(model, call)(X)
+
+
+def test_one_weight_for_two_outputs_is_refused_in_a_list_too():
+    """A list of one is what it holds where there is one output, and there alone."""
+    inputs = keras.Input((4,))
+    outputs = [keras.layers.Dense(3, name=name)(inputs) for name in "ab"]
+    model = Deterministic(keras.Model(inputs, outputs), ["categorical"] * 2)
+    model.compile("sgd")
+    x, y = np.ones((6, 4), "float32"), np.arange(6) % 3
+    with pytest.raises(ValueError, match="weight"):
+        model.fit(x, [y, y], sample_weight=[np.ones(6)], verbose=0)
