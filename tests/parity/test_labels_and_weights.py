@@ -315,5 +315,5 @@ def test_one_weight_for_two_outputs_is_refused_in_a_list_too():
     model = Deterministic(keras.Model(inputs, outputs), ["categorical"] * 2)
     model.compile("sgd")
     x, y = np.ones((6, 4), "float32"), np.arange(6) % 3
-    with pytest.raises(ValueError, match="weight"):
+    with pytest.raises(ValueError, match="Give one for each"):
         model.fit(x, [y, y], sample_weight=[np.ones(6)], verbose=0)
