@@ -67,6 +67,14 @@ def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
     return list(layer._layers)
 
 
+def freeze_parts_of_frozen(layer: keras.Layer) -> None:
+    """Lets the parts of a frozen layer rest that were not there when it was frozen."""
+    if not layer.trainable:
+        # Keras passes over a layer that is set to what it is.
+        for part in layers_inside(layer):
+            part.trainable = False
+
+
 def own_attributes(layer: keras.Layer) -> dict:
     """Returns the attributes that a class has added to those of every layer.
 

@@ -204,10 +204,9 @@ class Calibrated(CalibrationState):
             ]
             return function(inputs, draws, *more)
 
-        answers = answer_batches(
-            self, of_batch, feed.x, batch_size, verbose, steps, callbacks
+        return answer_batches(
+            self, of_batch, feed.x, batch_size, verbose, steps, callbacks, num_rows
         )
-        return keras.tree.map_structure(lambda rows: rows[:num_rows], answers)
 
     # -- serving ---------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.conv import WeightNormConv1D, WeightNormConv2D
 from bhn_tf.layers.depthwise_conv import (
     WeightNormDepthwiseConv1D,
@@ -56,9 +57,7 @@ class _WeightNormSeparableConv(RandomParts):
         )
         self.depthwise.build(input_shape)
         self.pointwise.build(self.depthwise.compute_output_shape(input_shape))
-        if not self.trainable:
-            # The parts were not there when it was frozen.
-            self.depthwise.trainable = self.pointwise.trainable = False
+        keras_adapter.freeze_parts_of_frozen(self)
 
     @property
     def depthwise_kernel(self):

@@ -62,8 +62,7 @@ def _tails(distribution, y, is_discrete):
     below = y - 1.0 if is_discrete else y
     lower, upper = distribution.log_cdf(y), distribution.log_survival_function(below)
     is_below, is_above = outside(distribution, y, lower)
-    impossible, sure = tf.fill([], -float("inf")), tf.zeros([])
-    impossible, sure = (tf.cast(end, y.dtype) for end in (impossible, sure))
+    impossible, sure = (tf.constant(end, y.dtype) for end in (-float("inf"), 0.0))
     return (
         tf.where(is_below, impossible, tf.where(is_above, sure, lower)),
         tf.where(is_below, sure, tf.where(is_above, impossible, upper)),

@@ -246,16 +246,20 @@ def _with_any_rows(spec):
     return spec
 
 
-def answer_batches(model, function, x, batch_size, verbose, steps, callbacks):
+def answer_batches(
+    model, function, x, batch_size, verbose, steps, callbacks, num_rows=None
+):
     """Goes through data as Keras's `predict` does, with a function of our own.
 
     Args:
         model: The model, for callbacks and its strategy.
         function: Maps a batch of inputs to a structure of tensors, rows first.
         x, batch_size, verbose, steps, callbacks: As in Keras.
+        num_rows: How many rows are asked for, of which batches may answer more; `None`
+            for all.
 
     Returns:
-        Arrays of all rows, in the structure.
+        Arrays of these rows, in the structure.
     """
     batches = keras_adapter.batches_for_prediction(
         x, batch_size, steps, model.distribute_strategy
@@ -286,6 +290,6 @@ def answer_batches(model, function, x, batch_size, verbose, steps, callbacks):
     return keras.tree.map_structure(
         lambda *parts: keras_adapter.as_array(
             keras_adapter.joined_over_batches(list(parts))
-        ),
+        )[:num_rows],
         *answers,
     )

@@ -195,9 +195,7 @@ class HypernetPosterior(Posterior):
         if is_new:
             self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
             self.hypernet.build((None, self.num_random))
-            if not self.hypernet.trainable:
-                for part in keras_adapter.layers_inside(self.hypernet):
-                    part.trainable = False
+            keras_adapter.freeze_parts_of_frozen(self.hypernet)
         elif self.hypernet.event_size != self.num_random:
             raise ValueError(
                 f"The given hypernet generates {self.hypernet.event_size} values, and "

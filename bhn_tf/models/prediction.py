@@ -238,10 +238,9 @@ class Prediction(keras.Model):
 
         x = workers.shared_out(feed.x, strategy)
         with workers.lost_workers_named(strategy):
-            answers = answer_batches(
-                self, of_batch, x, batch_size, verbose, steps, callbacks
+            return answer_batches(
+                self, of_batch, x, batch_size, verbose, steps, callbacks, num_rows
             )
-        return keras.tree.map_structure(lambda rows: rows[:num_rows], answers)
 
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""

@@ -161,9 +161,7 @@ class PredictiveModel(Training, Prediction):
         A file tells of the layer that it is frozen, before it has parts.
         """
         for layer in keras_adapter.layers_of(self):
-            if not layer.trainable:
-                for part in keras_adapter.layers_inside(layer):
-                    part.trainable = False
+            keras_adapter.freeze_parts_of_frozen(layer)
 
     def _build_from_feed(self, feed):
         is_outside = self._distribute_strategy is None
