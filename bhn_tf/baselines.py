@@ -12,8 +12,9 @@ from bhn_tf import keras_adapter
 from bhn_tf.conversion import from_keras
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.dropout import DRAWABLE
+from bhn_tf.models.baseline_posteriors import DropoutPosterior, MemberPosterior
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.models.draws import DropoutPosterior, MemberPosterior, Posterior
+from bhn_tf.models.draws import Posterior
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.networks.copying import (
     carry_state,

@@ -170,14 +170,3 @@ def in_structure_of(outputs, values: list):
         named = zip(sorted(outputs), values, strict=True)
         return {name: value for name, value in named if value is not None}
     return list(values)
-
-
-def without_padding(leaf):
-    """Returns a leaf of a batch; `None` of an optional input that is not given."""
-    return None if isinstance(leaf, tf.experimental.Optional) else leaf
-
-
-def inputs_of(data):
-    """Returns the inputs of a batch, which may come with labels and weights."""
-    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-    return keras.tree.map_structure(without_padding, x)

@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from bhn_tf.conformal.answers import in_structure_of, inputs_of
+from bhn_tf.conformal.answers import in_structure_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.models.answers import answer_batches
 
 

@@ -23,12 +23,10 @@ from bhn_tf.conformal.set_scores import (
     SetConformity,
 )
 from bhn_tf.likelihoods import (
-    Bernoulli,
     Categorical,
     CensoredLogNormal,
     CensoredWeibull,
     Likelihood,
-    Ordinal,
 )
 
 _INTERVALS = {
@@ -126,7 +124,7 @@ def naming(output: str):
 
 
 def _predicts_classes(likelihood, shape) -> bool:
-    if not isinstance(likelihood, Bernoulli | Categorical | Ordinal):
+    if not likelihood.is_of_classes:
         return False
     if len(shape) != 2 or (not isinstance(likelihood, Categorical) and shape[-1] != 1):
         raise ValueError(

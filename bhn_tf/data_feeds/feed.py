@@ -159,6 +159,17 @@ def unpacked(batch) -> tuple:
     return x, *_of_one_output(y, sample_weight)
 
 
+def inputs_of(batch):
+    """Returns the inputs of a batch, which may come with labels and weights.
+
+    An optional input that is not given is `None`.
+    """
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+    return keras.tree.map_structure(
+        lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, x
+    )
+
+
 def _of_one_output(y, sample_weight) -> tuple:
     """Labels and weights as `of_one_output`; of several outputs, weights stay."""
     y = of_one_output(y)

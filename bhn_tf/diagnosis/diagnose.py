@@ -12,8 +12,9 @@ from bhn_tf.diagnosis.measured_rows import (
     measure,
 )
 from bhn_tf.diagnosis.result import Diagnosis
+from bhn_tf.models.baseline_posteriors import MemberPosterior
 from bhn_tf.models.bound import Bound
-from bhn_tf.models.draws import MemberPosterior, Posterior
+from bhn_tf.models.draws import Posterior
 from bhn_tf.models.predictive_model import PredictiveModel
 
 # N may be off by what one epoch leaves out.

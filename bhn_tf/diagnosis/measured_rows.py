@@ -10,7 +10,7 @@ from bhn_tf.data_feeds import feed_of
 from bhn_tf.likelihoods import Bernoulli, Categorical, Standardized
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
-from bhn_tf.models.draws import MemberPosterior
+from bhn_tf.models.baseline_posteriors import MemberPosterior
 
 
 class MeasuredRows(NamedTuple):

@@ -28,6 +28,8 @@ class _FromActivation(Likelihood):
         reduction: "sum" or "mean" over the further axes of an example.
     """
 
+    is_of_classes = True
+
     #: The activation whose output this likelihood takes as probabilities.
     probability_activation: str | None = None
 

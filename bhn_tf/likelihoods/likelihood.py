@@ -87,6 +87,9 @@ class Likelihood:
     #: Whether y is a whole number.
     is_discrete = False
 
+    #: Whether y is a class, whose probabilities are the mean.
+    is_of_classes = False
+
     def build_for_outputs(self, raw_shape) -> None:
         """Makes the state whose shape is that of the outputs, where there is none.
 

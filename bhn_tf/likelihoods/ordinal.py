@@ -34,6 +34,8 @@ class Ordinal(Likelihood, keras.layers.Layer):
     ```
     """
 
+    is_of_classes = True
+
     def __init__(
         self,
         num_classes: int,

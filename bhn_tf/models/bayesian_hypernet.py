@@ -12,10 +12,13 @@ from bhn_tf.data_feeds import of_one_output
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
-from bhn_tf.models.draws import HypernetPosterior
+from bhn_tf.models.hypernet_posterior import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
-from bhn_tf.models.refused_networks import refuse_rematerialization
+from bhn_tf.models.refused_networks import (
+    refuse_rematerialization,
+    refuse_reversed_order,
+)
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
 from bhn_tf.models.unread_values import UnreadValues
@@ -482,7 +485,7 @@ class BayesianHypernet(PredictiveModel):
             config.pop("prior_loc", None)
         report = config.pop("conversion_report")
         if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
-            _refuse_another_order(config["primary"])
+            refuse_reversed_order(config["primary"])
         model = cls(**config)
         model.freeze_what_was_built()
         model.conversion_report = report
@@ -517,22 +520,3 @@ class BayesianHypernet(PredictiveModel):
             counted = int(np.asarray(store["counted_examples"]))
             objective.counted_examples = counted or None
         self._load_seeds(store)
-
-
-def _refuse_another_order(primary):
-    """Refuses a file of version 0.1 in which g had another order of layers."""
-    random_layers = [
-        [layer for layer in layers if getattr(layer, "num_random", 0)]
-        for layers in (
-            keras_adapter.layers_of(primary),
-            keras_adapter.layers_as_keras_flattens(primary),
-        )
-    ]
-    now, then = random_layers
-    if any(new is not old for new, old in zip(now, then, strict=True)):
-        raise ValueError(
-            "This file was written by version 0.1, which took the layers of nested "
-            f"models in reverse: {[layer.name for layer in then]} instead of "
-            f"{[layer.name for layer in now]}. What its hypernet generates would go to "
-            "the wrong layers. Load it with bhn_tf 0.1, or train the model anew."
-        )

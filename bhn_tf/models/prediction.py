@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.models import workers
 from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
 
@@ -234,7 +234,7 @@ class Prediction(keras.Model):
         function = self._function(answer)
 
         def of_batch(data):
-            return function(_inputs_of(data), values, *more)
+            return function(inputs_of(data), values, *more)
 
         x = workers.shared_out(feed.x, strategy)
         with workers.lost_workers_named(strategy):
@@ -281,11 +281,3 @@ class Prediction(keras.Model):
         if feed.num_rows is not None:
             self._checks().check_rows(feed.x)
         return feed
-
-
-def _inputs_of(data):
-    """The inputs of a batch, which may come with labels and weights."""
-    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-    return keras.tree.map_structure(
-        lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, x
-    )

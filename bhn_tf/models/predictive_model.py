@@ -15,30 +15,25 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
-from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, BatchChecks, feed_of, of_one_output
+from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
 from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
+from bhn_tf.models.refused_data import (
+    refuse_single_rows,
+    refuse_text,
+    refuse_unscaled_images,
+)
 from bhn_tf.models.refused_networks import refuse_models_inside
 from bhn_tf.models.targets import adapt_to_targets, warn_of_units
 from bhn_tf.models.training import Training
-from bhn_tf.networks.inputs import begins_with_operation
 from bhn_tf.networks.outputs import (
     declared_outputs,
     output_activations,
     output_names,
 )
 from bhn_tf.serving.export import export_version
-
-# Layers that make something of integers themselves.
-_TAKES_INTEGERS = (
-    keras.layers.Rescaling,
-    keras.layers.Normalization,
-    keras.layers.Embedding,
-    keras.layers.CategoryEncoding,
-)
-
 
 # Under which a file has the states of seed generators.
 _SEEDS = "seeds"
@@ -273,9 +268,10 @@ class PredictiveModel(Training, Prediction):
 
     def _checked(self, feed):
         """Returns the feed, checked at once or, batch by batch, as it comes."""
-        self._refuse_single_rows(feed)
-        self._refuse_unscaled_images(feed)
-        self._refuse_text(feed)
+        networks = self.posterior.networks
+        refuse_single_rows(feed, networks[0])
+        refuse_unscaled_images(feed, networks)
+        refuse_text(feed, networks[0])
         return feed.checked(self._checks())
 
     def _checks(self):
@@ -290,56 +286,6 @@ class PredictiveModel(Training, Prediction):
         values = self.posterior.draw(0, None).values[0]
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
-
-    def _refuse_single_rows(self, feed):
-        """Refuses inputs that lack the axis of rows, of a network with one input."""
-        x, _, _ = feed.spec()
-        found = keras.tree.flatten(x)
-        taken = getattr(self.posterior.network, "inputs", None) or []
-        if len(found) != 1 or len(taken) != 1:
-            return
-        shape, expected = found[0].shape, tuple(taken[0].shape)
-        # Keras adds a last axis of 1 itself.
-        with_last = tf.TensorShape([*shape, 1])
-        is_short = len(shape) == len(expected) - 1
-        if is_short and not with_last.is_compatible_with(expected):
-            raise ValueError(
-                f"The network takes inputs of shape {expected}, rows first, and got "
-                f"{shape}. {HOW_TO_GIVE_ROWS}"
-            )
-
-    def _refuse_unscaled_images(self, feed):
-        """Keras would take the 0 ... 255 of an image for the numbers they are."""
-        x, _, _ = feed.spec()
-        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
-        if not any(leaf.dtype == "uint8" for leaf in leaves):
-            return
-        if any(
-            isinstance(layer, _TAKES_INTEGERS) or begins_with_operation(layer)
-            for network in self.posterior.networks
-            for layer in keras_adapter.layers_of(network)
-        ):
-            return
-        raise ValueError(
-            "The inputs are of dtype uint8, and nothing in the network scales "
-            "them. Give `x.astype('float32') / 255`, or begin the network with "
-            "`keras.layers.Rescaling(1 / 255)`."
-        )
-
-    def _refuse_text(self, feed):
-        """Refuses text that no input of a network takes."""
-        x, _, _ = feed.spec()
-        taken = getattr(self.posterior.network, "inputs", None)
-        leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
-        if not taken or not any(leaf.dtype == "string" for leaf in leaves):
-            return
-        if not any(each.dtype == "string" for each in keras.tree.flatten(taken)):
-            raise ValueError(
-                "The inputs are text, and the network takes numbers. Turn them into "
-                "numbers first, or begin the network with "
-                "`keras.Input((1,), dtype='string')` and a layer such as "
-                "`keras.layers.TextVectorization`."
-            )
 
     def _remember_dtypes(self, feed):
         """A served model takes what its trainer was fed."""

@@ -47,3 +47,29 @@ def refuse_rematerialization(layers) -> None:
                     "data. Make layers with generated values, and those around them, "
                     "outside of the scope; others may be inside."
                 )
+
+
+def refuse_reversed_order(primary) -> None:
+    """Refuses a network of a file of version 0.1 in which g had another order.
+
+    Args:
+        primary: The network, with its layers.
+
+    Raises:
+        ValueError: If the order of its layers with generated values has changed.
+    """
+    random_layers = [
+        [layer for layer in layers if getattr(layer, "num_random", 0)]
+        for layers in (
+            keras_adapter.layers_of(primary),
+            keras_adapter.layers_as_keras_flattens(primary),
+        )
+    ]
+    now, then = random_layers
+    if any(new is not old for new, old in zip(now, then, strict=True)):
+        raise ValueError(
+            "This file was written by version 0.1, which took the layers of nested "
+            f"models in reverse: {[layer.name for layer in then]} instead of "
+            f"{[layer.name for layer in now]}. What its hypernet generates would go to "
+            "the wrong layers. Load it with bhn_tf 0.1, or train the model anew."
+        )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import keras
 
-from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal
+from bhn_tf.likelihoods import Ordinal
 
 
 def refuse_loss(loss, model_name: str) -> None:
@@ -102,7 +102,7 @@ def _num_classes(likelihood, output_specs) -> int | None:
         return None
     if isinstance(likelihood, Ordinal):
         return likelihood.num_classes
-    if isinstance(likelihood, Categorical | Bernoulli):
+    if likelihood.is_of_classes:
         return max(output_specs[0].shape[-1], 2)
     return None
 

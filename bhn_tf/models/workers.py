@@ -18,9 +18,10 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.array_feed import ArrayFeed
+from bhn_tf.data_feeds.dataset_feed import DatasetFeed
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.data_feeds.feed import Feed
-from bhn_tf.data_feeds.kinds import ArrayFeed, DatasetFeed
 
 #: What TensorFlow raises where another process does not answer any more.
 _LOST = (

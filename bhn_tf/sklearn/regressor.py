@@ -7,8 +7,6 @@ from sklearn.utils.validation import validate_data
 from bhn_tf import likelihoods
 from bhn_tf.sklearn.estimator import BHNEstimator, copied
 
-_OF_CLASSES = (likelihoods.Bernoulli, likelihoods.Categorical, likelihoods.Ordinal)
-
 
 class BHNRegressor(RegressorMixin, BHNEstimator):
     """A Bayesian hypernetwork as a regressor of scikit-learn.
@@ -84,7 +82,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         if likelihood is None:
             likelihood = likelihoods.Gaussian(0.5, trainable=True)
         likelihood = copied(likelihoods.get(likelihood))
-        if isinstance(likelihood, _OF_CLASSES):
+        if likelihood.is_of_classes:
             raise ValueError(
                 f"{type(likelihood).__name__} is a likelihood of classes: give it to "
                 "`BHNClassifier`."

@@ -1,0 +1,45 @@
+"""Arrays as data."""
+
+import math
+
+import keras
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.feed import Feed, num_rows
+
+
+class ArrayFeed(Feed):
+    """Arrays, rows first."""
+
+    @property
+    def num_rows(self) -> int:
+        return num_rows(self.x)
+
+    @property
+    def can_be_shuffled(self):
+        return True
+
+    def first_batch(self):
+        return self.x, self.y, self.sample_weight
+
+    def refuse_empty(self):
+        if self.num_rows == 0:
+            raise ValueError("The data `x` are empty: no rows. Give at least one.")
+
+    def count(self, validation_split=0.0):
+        # The same rounding as Keras's own split.
+        return math.floor(self.num_rows * (1.0 - validation_split))
+
+    def labels_and_weights(self):
+        yield self.y, self.sample_weight
+
+    def checked(self, checks):
+        checks.check(self.x, self.y, self.sample_weight)
+        return self
+
+    def as_tensors(self):
+        return ArrayFeed(
+            *keras.tree.map_structure(
+                keras_adapter.as_tensor, (self.x, self.y, self.sample_weight)
+            )
+        )

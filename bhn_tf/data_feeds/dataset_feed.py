@@ -1,0 +1,103 @@
+"""`tf.data` as data."""
+
+import warnings
+
+import tensorflow as tf
+from absl import logging
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, unpacked
+
+
+class DatasetFeed(Feed):
+    """A `tf.data.Dataset` of batches."""
+
+    def first_batch(self):
+        return unpacked(keras_adapter.element_spec_of_replica(self.x))
+
+    def refuse_empty(self):
+        if not isinstance(self.x, tf.data.Dataset):
+            return
+        if self.x.cardinality() == tf.data.UNKNOWN_CARDINALITY:
+            is_empty = next(iter(self.x.take(1)), None) is None
+        else:
+            is_empty = self.x.cardinality() == 0
+        if is_empty:
+            raise ValueError(NO_BATCH)
+
+    def count(self, validation_split=0.0):
+        if not isinstance(self.x, tf.data.Dataset):
+            raise ValueError(
+                f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}"
+            )
+        if keras_adapter.is_endless(self.x):
+            raise ValueError(
+                f"The data set is endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
+        batch_size = tf.nest.flatten(self.x.element_spec)[0].shape[0]
+        if keras_adapter.repeats(self.x):
+            warnings.warn(
+                "The data set repeats itself, and N counts every repetition of a row: "
+                f"the KL will weigh too little. {HOW_TO_GIVE_N}",
+                stacklevel=5,
+            )
+        cardinality = int(self.x.cardinality())
+        if cardinality >= 0 and batch_size is not None:
+            return self._announced(cardinality * batch_size)
+        logging.info("Counting the training examples in one pass over the data set.")
+        # One batch more tells that there are more.
+        counted = self.x if self._most is None else self.x.take(self._most + 1)
+        num_batches, total = counted.reduce(tf.zeros([2], tf.int64), _add_batch).numpy()
+        if self._most is not None and num_batches > self._most:
+            raise ValueError(
+                f"The data set goes on beyond the {self._most} batches of all steps of "
+                f"all epochs, and may be endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
+        if total == 0:
+            raise ValueError(NO_BATCH)
+        return self._announced(int(total))
+
+    @property
+    def _most(self) -> int | None:
+        """How many batches are read before training, where there may be no end.
+
+        Nothing tells a generator that ends from one that does not.
+        """
+        is_known = self.x.cardinality() != tf.data.UNKNOWN_CARDINALITY
+        if is_known or not keras_adapter.reads_generator(self.x):
+            return None
+        return self.num_trained_batches
+
+    def _announced(self, count):
+        logging.info(
+            "N = %d examples: the rows that one pass over the data set yields.",
+            count,
+        )
+        return count
+
+    def labels_and_weights(self):
+        is_distributed = not isinstance(self.x, tf.data.Dataset)
+        if is_distributed or keras_adapter.is_endless(self.x):
+            super().labels_and_weights()
+        without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
+        most = self._most
+        for index, batch in enumerate(without_inputs):
+            if index == most:
+                super().labels_and_weights()
+            yield batch
+
+    def checked(self, checks):
+        self.refuse_empty()
+        if not isinstance(self.x, tf.data.Dataset):
+            return self
+        checked = self.x.map(
+            checks.checked_element, num_parallel_calls=tf.data.AUTOTUNE
+        )
+        return DatasetFeed(
+            checked.prefetch(tf.data.AUTOTUNE), self.y, self.sample_weight
+        )
+
+
+def _add_batch(total, *batch):
+    rows = tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+    return total + tf.stack([1, rows])

@@ -1,0 +1,91 @@
+"""`keras.utils.PyDataset` as data."""
+
+import keras
+from absl import logging
+
+from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, num_rows, unpacked
+
+
+class PyDatasetFeed(Feed):
+    """A `keras.utils.PyDataset`.
+
+    Args:
+        x, y, sample_weight: As of every feed.
+        first: Batch 0 where it has been read already.
+    """
+
+    def __init__(self, x, y=None, sample_weight=None, first=None):
+        super().__init__(x, y, sample_weight)
+        self._first = first
+
+    @property
+    def can_be_shuffled(self):
+        return self.x.num_batches is not None
+
+    def first_batch(self):
+        # Read once: making a batch may take long.
+        if self._first is None:
+            self.refuse_empty()
+            self._first = self.x[0]
+        return unpacked(self._first)
+
+    def refuse_empty(self):
+        if self.x.num_batches == 0:
+            raise ValueError(NO_BATCH)
+
+    def count(self, validation_split=0.0):
+        if self.x.num_batches is None:
+            raise ValueError(
+                f"The PyDataset is endless, so N is not known. {HOW_TO_GIVE_N}"
+            )
+        logging.info("Counting the training examples in one pass over the data set.")
+        return sum(
+            num_rows(unpacked(self.x[index])[0]) for index in range(self.x.num_batches)
+        )
+
+    def labels_and_weights(self):
+        if self.x.num_batches is None:
+            super().labels_and_weights()
+        for index in range(self.x.num_batches):
+            yield unpacked(self.x[index])[1:]
+
+    def checked(self, checks):
+        self.refuse_empty()
+        already_read = {} if self._first is None else {0: self._first}
+        dataset = _CheckedPyDataset(self.x, checks, already_read)
+        return PyDatasetFeed(dataset, self.y, first=self._first)
+
+
+class _CheckedPyDataset(keras.utils.PyDataset):
+    """A `PyDataset` whose batches are checked as they are read.
+
+    Batches that were read to see what they are like are handed out once: data that
+    make every batch anew are asked for no more of them than by stock Keras.
+    """
+
+    def __init__(self, dataset, checks, already_read):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+        self._checks = checks
+        self._already_read = already_read
+
+    @property
+    def num_batches(self):
+        return self._dataset.num_batches
+
+    def __getitem__(self, index):
+        batch = self._already_read.pop(index, None)
+        if batch is None:
+            batch = self._dataset[index]
+        self._checks.check(*unpacked(batch))
+        return batch
+
+    def on_epoch_begin(self):
+        self._dataset.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self._dataset.on_epoch_end()

@@ -1,0 +1,182 @@
+"""The posterior of a hypernet: scales of the primary network, generated together."""
+
+import gc
+import warnings
+import weakref
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+from bhn_tf.arguments import asks_for_center
+from bhn_tf.layers.random_layer import RandomLayer, is_restricted
+from bhn_tf.models.draws import Draws, Posterior
+
+#: The posterior that each hypernet is part of; neither is kept alive by this.
+_OWNERS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class HypernetPosterior(Posterior):
+    """Scales `g = h(ε)` of a primary network, drawn by a hypernet.
+
+    Args:
+        primary: The network, with its weights.
+        hypernet: A `hypernets.Hypernet`; it is built for this network's D.
+        noise: A `NoiseState`, the noise of training.
+
+    Attributes:
+        num_random: D; `None` before the layers are taken over.
+        layers: The layers with generated values, in the order of g.
+        variables: The variables that are generated, in the order of g.
+        initial_values: What these held when they became random.
+    """
+
+    def __init__(self, primary, hypernet, noise):
+        super().__init__([primary])
+        self.hypernet, self._noise = hypernet, noise
+        self.num_random = None
+        self.layers, self.variables, self._offsets = [], [], [0]
+        self.initial_values: list[np.ndarray] = []
+
+    def take_over(self, layers) -> None:
+        """Generates the values of layers from now on, and builds the hypernet.
+
+        μ starts at the scales that the primary has.
+
+        Args:
+            layers: The layers of the primary, with their weights, in their order.
+
+        Raises:
+            ValueError: If the hypernet was built for another number of values, or
+                belongs to another model.
+        """
+        self.layers = [layer for layer in layers if isinstance(layer, RandomLayer)]
+        for layer in self.layers:
+            layer.hand_over()
+            self.variables += layer.generated_weights
+        self._warn_of_restrictions()
+        self.initial_values = [
+            keras.ops.convert_to_numpy(variable).ravel() for variable in self.variables
+        ]
+        sizes = [values.size for values in self.initial_values]
+        self._offsets = [0, *np.cumsum(sizes, dtype=int).tolist()]
+        self.num_random = self._offsets[-1]
+        if not self.num_random:
+            return
+        if self._has_other_owner():
+            # A model that was deleted may still lie in a circle of references.
+            gc.collect()
+        if self._has_other_owner():
+            raise ValueError(
+                f"The given hypernet {self.hypernet.name!r} belongs to another model, "
+                "whose training would change this one's posterior, and this one's "
+                "the other's. Give a new instance."
+            )
+        is_new = not self.hypernet.built
+        if is_new:
+            self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
+            self.hypernet.build((None, self.num_random))
+            keras_adapter.freeze_parts_of_frozen(self.hypernet)
+        elif self.hypernet.event_size != self.num_random:
+            raise ValueError(
+                f"The given hypernet generates {self.hypernet.event_size} values, and "
+                f"the network has {self.num_random}. Give a new instance."
+            )
+        if is_new and self.hypernet.initial_mean is None:
+            self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
+
+    def _has_other_owner(self) -> bool:
+        return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)
+
+    def own_hypernet(self) -> None:
+        """Keeps the hypernet from other models, once this one is made."""
+        _OWNERS[self.hypernet] = weakref.ref(self)
+
+    def _warn_of_restrictions(self):
+        restricted = [
+            f"{layer.name}/{variable.name}"
+            for layer in self.layers
+            for variable in layer.generated_weights
+            if is_restricted(variable)
+        ]
+        if restricted:
+            warnings.warn(
+                f"Regularizers and constraints of {restricted} have no effect: a "
+                "hypernet generates these values, and the prior regularises them.",
+                stacklevel=2,
+            )
+
+    def draw(self, num_samples, seed):
+        if not self.num_random:
+            return Draws(tf.zeros([1, 0]), tf.zeros([1]))
+        if asks_for_center(num_samples):
+            noise = tf.zeros([1, self.num_random])
+            return Draws(*self.hypernet.transform(noise))
+        return Draws(*self.hypernet.sample_and_log_prob(num_samples, seed))
+
+    def draw_for_training(self, num_samples, rows, groups=None):
+        if not self.num_random:
+            return Draws(tf.zeros([1, 0]), tf.zeros([1]))
+        if rows is None:
+            num_each = 1
+        else:
+            self.require_scales_per_row("`per_example_noise`")
+            num_each = rows if groups is None else groups
+        values, log_prob = self.hypernet.sample_and_log_prob(
+            num_samples * num_each, self._noise.next_seed()
+        )
+        if rows is None:
+            return Draws(values, log_prob)
+        values = tf.reshape(values, [num_samples, num_each, self.num_random])
+        log_prob = tf.reshape(log_prob, [num_samples, num_each])
+        if groups is not None:
+            # Row b has draw b mod K: groups are as equal as they can be.
+            group = tf.range(rows) % groups
+            values = tf.gather(values, group, axis=1)
+            log_prob = tf.gather(log_prob, group, axis=1)
+        return Draws(values, log_prob)
+
+    def draw_one(self) -> tf.Tensor:
+        """Returns one g of the training noise, [D]."""
+        return self.draw_for_training(1, None).values[0]
+
+    def values_of(self, value):
+        """Cuts g [D] or [B, D] into the values of the generated variables."""
+        if not self.num_random:
+            return {}
+        leading = [-1] if value.shape.rank == 2 else []
+        return {
+            id(variable): tf.reshape(
+                value[..., start:stop], leading + list(variable.shape)
+            )
+            for variable, start, stop in zip(
+                self.variables, self._offsets[:-1], self._offsets[1:], strict=True
+            )
+        }
+
+    def require_scales_per_row(self, asked_by: str) -> None:
+        """Raises `ValueError` where rows cannot have draws of their own."""
+        for layer in self.layers:
+            if not layer.supports_scales_per_row:
+                raise ValueError(
+                    f"{asked_by} would need a kernel for each row in "
+                    f"layer {layer.name!r}, which generates its kernel. Use one draw "
+                    "for all rows, or `random='scale'`."
+                )
+
+    def slice_of(self, variable) -> slice | None:
+        """Where the values of a variable are in g; `None` if it is not generated."""
+        for index, generated in enumerate(self.variables):
+            if generated is variable:
+                return slice(self._offsets[index], self._offsets[index + 1])
+        return None
+
+    def by_layer(self, values: np.ndarray) -> list[np.ndarray]:
+        """Cuts [..., D] into the values of each layer, in the order of g."""
+        stops = np.cumsum([layer.num_random for layer in self.layers], dtype=int)
+        parts = np.split(values, stops[:-1].tolist(), axis=-1)
+        return parts[: len(self.layers)]
+
+    def _is_drawn(self, layer):
+        return any(layer is drawn and drawn.num_random for drawn in self.layers)

@@ -1,0 +1,93 @@
+"""Data that do not fit a network, refused before any work."""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS
+from bhn_tf.networks.inputs import begins_with_operation
+
+#: Layers that make something of integers themselves.
+_TAKES_INTEGERS = (
+    keras.layers.Rescaling,
+    keras.layers.Normalization,
+    keras.layers.Embedding,
+    keras.layers.CategoryEncoding,
+)
+
+
+def refuse_single_rows(feed, network) -> None:
+    """Refuses inputs that lack the axis of rows, of a network with one input.
+
+    Args:
+        feed: A `data_feeds.Feed`.
+        network: What takes its inputs.
+
+    Raises:
+        ValueError: If they lack it.
+    """
+    found, taken = _inputs_of(feed), getattr(network, "inputs", None) or []
+    if len(found) != 1 or len(taken) != 1:
+        return
+    shape, expected = found[0].shape, tuple(taken[0].shape)
+    # Keras adds a last axis of 1 itself.
+    with_last = tf.TensorShape([*shape, 1])
+    is_short = len(shape) == len(expected) - 1
+    if is_short and not with_last.is_compatible_with(expected):
+        raise ValueError(
+            f"The network takes inputs of shape {expected}, rows first, and got "
+            f"{shape}. {HOW_TO_GIVE_ROWS}"
+        )
+
+
+def refuse_unscaled_images(feed, networks) -> None:
+    """Refuses the 0 ... 255 of an image, which Keras takes for the numbers they are.
+
+    Args:
+        feed: A `data_feeds.Feed`.
+        networks: What takes its inputs; they may scale them.
+
+    Raises:
+        ValueError: If nothing scales them.
+    """
+    if not any(leaf.dtype == "uint8" for leaf in _inputs_of(feed)):
+        return
+    if any(
+        isinstance(layer, _TAKES_INTEGERS) or begins_with_operation(layer)
+        for network in networks
+        for layer in keras_adapter.layers_of(network)
+    ):
+        return
+    raise ValueError(
+        "The inputs are of dtype uint8, and nothing in the network scales "
+        "them. Give `x.astype('float32') / 255`, or begin the network with "
+        "`keras.layers.Rescaling(1 / 255)`."
+    )
+
+
+def refuse_text(feed, network) -> None:
+    """Refuses text that no input of a network takes.
+
+    Args:
+        feed: A `data_feeds.Feed`.
+        network: What takes its inputs.
+
+    Raises:
+        ValueError: If there is text, and the network is known to take none.
+    """
+    taken = getattr(network, "inputs", None)
+    if not taken or not any(leaf.dtype == "string" for leaf in _inputs_of(feed)):
+        return
+    if not any(each.dtype == "string" for each in keras.tree.flatten(taken)):
+        raise ValueError(
+            "The inputs are text, and the network takes numbers. Turn them into "
+            "numbers first, or begin the network with "
+            "`keras.Input((1,), dtype='string')` and a layer such as "
+            "`keras.layers.TextVectorization`."
+        )
+
+
+def _inputs_of(feed) -> list:
+    """Specs of the inputs that are given."""
+    x, _, _ = feed.spec()
+    return [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
