@@ -8,6 +8,7 @@ from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.models import workers
 from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
+from bhn_tf.models.refused_data import refuse_unfit_inputs
 
 
 class Prediction(keras.Model):
@@ -275,9 +276,7 @@ class Prediction(keras.Model):
         feed = feed_of(x)
         feed.refuse_empty()
         self._build_from_feed(feed)
-        self._refuse_single_rows(feed)
-        self._refuse_unscaled_images(feed)
-        self._refuse_text(feed)
+        refuse_unfit_inputs(feed, self.posterior.networks)
         if feed.num_rows is not None:
             self._checks().check_rows(feed.x)
         return feed

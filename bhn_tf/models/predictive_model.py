@@ -20,11 +20,7 @@ from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
-from bhn_tf.models.refused_data import (
-    refuse_single_rows,
-    refuse_text,
-    refuse_unscaled_images,
-)
+from bhn_tf.models.refused_data import refuse_unfit_inputs
 from bhn_tf.models.refused_networks import refuse_models_inside
 from bhn_tf.models.targets import adapt_to_targets, warn_of_units
 from bhn_tf.models.training import Training
@@ -268,10 +264,7 @@ class PredictiveModel(Training, Prediction):
 
     def _checked(self, feed):
         """Returns the feed, checked at once or, batch by batch, as it comes."""
-        networks = self.posterior.networks
-        refuse_single_rows(feed, networks[0])
-        refuse_unscaled_images(feed, networks)
-        refuse_text(feed, networks[0])
+        refuse_unfit_inputs(feed, self.posterior.networks)
         return feed.checked(self._checks())
 
     def _checks(self):

@@ -1,4 +1,4 @@
-"""Data that do not fit a network, refused before any work."""
+"""Inputs that do not fit the networks, refused before any work."""
 
 import keras
 import tensorflow as tf
@@ -16,20 +16,29 @@ _TAKES_INTEGERS = (
 )
 
 
-def refuse_single_rows(feed, network) -> None:
-    """Refuses inputs that lack the axis of rows, of a network with one input.
+def refuse_unfit_inputs(feed, networks) -> None:
+    """Refuses single rows, images that nothing scales, and text.
 
     Args:
         feed: A `data_feeds.Feed`.
-        network: What takes its inputs.
+        networks: What takes its inputs, one network or several of one kind.
 
     Raises:
-        ValueError: If they lack it.
+        ValueError: If the inputs do not fit, as far as the networks tell.
     """
-    found, taken = _inputs_of(feed), getattr(network, "inputs", None) or []
-    if len(found) != 1 or len(taken) != 1:
+    x, _, _ = feed.spec()
+    given = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+    taken = keras.tree.flatten(getattr(networks[0], "inputs", None) or [])
+    _refuse_single_rows(given, taken)
+    _refuse_unscaled_images(given, networks)
+    _refuse_text(given, taken)
+
+
+def _refuse_single_rows(given, taken) -> None:
+    """Refuses inputs that lack the axis of rows, of a network with one input."""
+    if len(given) != 1 or len(taken) != 1:
         return
-    shape, expected = found[0].shape, tuple(taken[0].shape)
+    shape, expected = given[0].shape, tuple(taken[0].shape)
     # Keras adds a last axis of 1 itself.
     with_last = tf.TensorShape([*shape, 1])
     is_short = len(shape) == len(expected) - 1
@@ -40,17 +49,9 @@ def refuse_single_rows(feed, network) -> None:
         )
 
 
-def refuse_unscaled_images(feed, networks) -> None:
-    """Refuses the 0 ... 255 of an image, which Keras takes for the numbers they are.
-
-    Args:
-        feed: A `data_feeds.Feed`.
-        networks: What takes its inputs; they may scale them.
-
-    Raises:
-        ValueError: If nothing scales them.
-    """
-    if not any(leaf.dtype == "uint8" for leaf in _inputs_of(feed)):
+def _refuse_unscaled_images(given, networks) -> None:
+    """Refuses the 0 ... 255 of an image, which Keras takes for the numbers they are."""
+    if not any(leaf.dtype == "uint8" for leaf in given):
         return
     if any(
         isinstance(layer, _TAKES_INTEGERS) or begins_with_operation(layer)
@@ -65,29 +66,14 @@ def refuse_unscaled_images(feed, networks) -> None:
     )
 
 
-def refuse_text(feed, network) -> None:
-    """Refuses text that no input of a network takes.
-
-    Args:
-        feed: A `data_feeds.Feed`.
-        network: What takes its inputs.
-
-    Raises:
-        ValueError: If there is text, and the network is known to take none.
-    """
-    taken = getattr(network, "inputs", None)
-    if not taken or not any(leaf.dtype == "string" for leaf in _inputs_of(feed)):
+def _refuse_text(given, taken) -> None:
+    """Refuses text that no input of a network takes."""
+    if not taken or not any(leaf.dtype == "string" for leaf in given):
         return
-    if not any(each.dtype == "string" for each in keras.tree.flatten(taken)):
+    if not any(leaf.dtype == "string" for leaf in taken):
         raise ValueError(
             "The inputs are text, and the network takes numbers. Turn them into "
             "numbers first, or begin the network with "
             "`keras.Input((1,), dtype='string')` and a layer such as "
             "`keras.layers.TextVectorization`."
         )
-
-
-def _inputs_of(feed) -> list:
-    """Specs of the inputs that are given."""
-    x, _, _ = feed.spec()
-    return [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
