@@ -1,6 +1,6 @@
 """What a batch is, whatever it comes from: its spec, its rows, its checks, their count.
 
-`feed_of` is the one place that tells kinds of data apart.
+`feed_of` tells kinds of data apart; each has a `Feed` of its own.
 """
 
 from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
@@ -9,6 +9,7 @@ from bhn_tf.data_feeds.feed import (
     NO_BATCH,
     Feed,
     inputs_of,
+    leaves_of,
     num_rows,
     of_one_output,
     unpacked,
@@ -22,6 +23,7 @@ __all__ = [
     "Feed",
     "feed_of",
     "inputs_of",
+    "leaves_of",
     "num_rows",
     "of_one_output",
     "readable_data_errors",

@@ -5,7 +5,7 @@ import math
 import keras
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds.feed import Feed, num_rows
+from bhn_tf.data_feeds.feed import NO_ROW, Feed, num_rows
 
 
 class ArrayFeed(Feed):
@@ -24,7 +24,7 @@ class ArrayFeed(Feed):
 
     def refuse_empty(self):
         if self.num_rows == 0:
-            raise ValueError("The data `x` are empty: no rows. Give at least one.")
+            raise ValueError(NO_ROW)
 
     def count(self, validation_split=0.0):
         # The same rounding as Keras's own split.

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.data_feeds.feed import unpacked
+from bhn_tf.data_feeds.feed import NO_ROW, leaves_of, unpacked
 
 # How the message of a failed check in a data set begins.
 _FAILED_CHECK = "A batch has"
@@ -50,9 +50,9 @@ class BatchChecks:
                 are not finite, or labels have no meaning.
         """
         self.check_rows(x, y, sample_weight)
-        for leaf in _leaves(x):
+        for leaf in leaves_of(x):
             _refuse_not_finite("x", leaf)
-        for leaf in _leaves(sample_weight):
+        for leaf in leaves_of(sample_weight):
             _refuse_not_finite("sample_weight", leaf)
             if any((rows < 0).any() for rows in _slices(leaf)):
                 raise ValueError(
@@ -69,16 +69,16 @@ class BatchChecks:
         Raises:
             ValueError: If not.
         """
-        rows = {int(leaf.shape[0]) for leaf in _leaves(x)}
+        rows = {int(leaf.shape[0]) for leaf in leaves_of(x)}
         if rows == {0}:
-            raise ValueError("The data `x` are empty: no rows. Give at least one.")
+            raise ValueError(NO_ROW)
         if len(rows) > 1:
             raise ValueError(
                 f"The inputs `x` have different numbers of rows: {sorted(rows)}. Give "
                 "each the same rows."
             )
         for name, values in (("y", y), ("sample_weight", sample_weight)):
-            for leaf in _leaves(values):
+            for leaf in leaves_of(values):
                 if len(leaf.shape) == 0:
                     raise ValueError(
                         f"`{name}` is a single number. Give one for each row of `x`."
@@ -108,10 +108,10 @@ class BatchChecks:
         """Returns an element of a data set behind assertions on it."""
         element = batch if len(batch) > 1 else batch[0]
         x, y, sample_weight = unpacked(element)
-        same_rows = _same_rows(_leaves((x, y, sample_weight)))
+        same_rows = _same_rows(leaves_of((x, y, sample_weight)))
         checks = [same_rows]
         for name, values in (("x", x), ("sample_weight", sample_weight)):
-            for leaf in map(_dense_values, _leaves(values)):
+            for leaf in map(_dense_values, leaves_of(values)):
                 if leaf.dtype.is_floating:
                     # As the network takes it: float64 may hold more.
                     finite = tf.math.is_finite(tf.cast(leaf, tf.float32))
@@ -139,10 +139,6 @@ class BatchChecks:
             return valid()
         is_valid = valid()
         return tf.cond(is_valid, lambda: is_valid, lambda: valid(self._mask(x)))
-
-
-def _leaves(values) -> list:
-    return [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
 
 
 def _dense_values(leaf) -> tf.Tensor:

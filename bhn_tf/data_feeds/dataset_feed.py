@@ -6,18 +6,22 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, unpacked
+from bhn_tf.data_feeds.feed import (
+    HOW_TO_GIVE_N,
+    NO_BATCH,
+    Feed,
+    targets_not_read,
+    unpacked,
+)
 
 
 class DatasetFeed(Feed):
     """A `tf.data.Dataset` of batches."""
 
     def first_batch(self):
-        return unpacked(keras_adapter.element_spec_of_replica(self.x))
+        return unpacked(self.x.element_spec)
 
     def refuse_empty(self):
-        if not isinstance(self.x, tf.data.Dataset):
-            return
         if self.x.cardinality() == tf.data.UNKNOWN_CARDINALITY:
             is_empty = next(iter(self.x.take(1)), None) is None
         else:
@@ -26,10 +30,6 @@ class DatasetFeed(Feed):
             raise ValueError(NO_BATCH)
 
     def count(self, validation_split=0.0):
-        if not isinstance(self.x, tf.data.Dataset):
-            raise ValueError(
-                f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}"
-            )
         if keras_adapter.is_endless(self.x):
             raise ValueError(
                 f"The data set is endless, so N is not known. {HOW_TO_GIVE_N}"
@@ -76,26 +76,39 @@ class DatasetFeed(Feed):
         return count
 
     def labels_and_weights(self):
-        is_distributed = not isinstance(self.x, tf.data.Dataset)
-        if is_distributed or keras_adapter.is_endless(self.x):
-            super().labels_and_weights()
+        if keras_adapter.is_endless(self.x):
+            raise targets_not_read()
         without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
         most = self._most
         for index, batch in enumerate(without_inputs):
             if index == most:
-                super().labels_and_weights()
+                raise targets_not_read()
             yield batch
 
     def checked(self, checks):
         self.refuse_empty()
-        if not isinstance(self.x, tf.data.Dataset):
-            return self
         checked = self.x.map(
             checks.checked_element, num_parallel_calls=tf.data.AUTOTUNE
         )
         return DatasetFeed(
             checked.prefetch(tf.data.AUTOTUNE), self.y, self.sample_weight
         )
+
+
+class DistributedFeed(Feed):
+    """A data set that a strategy has shared out among its replicas.
+
+    It can be neither read ahead of training nor mapped, so nothing is checked.
+    """
+
+    def first_batch(self):
+        return unpacked(keras_adapter.element_spec_of_replica(self.x))
+
+    def count(self, validation_split=0.0):
+        raise ValueError(f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}")
+
+    def checked(self, checks):
+        return self
 
 
 def _add_batch(total, *batch):

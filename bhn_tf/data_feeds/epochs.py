@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from bhn_tf.data_feeds.feed import num_rows
+
 
 def batches_of_epochs(
     rows, batch_size: int, seed: int | None, first_epoch: int, last_epoch: int
@@ -25,10 +27,9 @@ def batches_of_epochs(
                       last_epoch=2)
     ```
     """
-    num_rows = int(keras.tree.flatten(rows)[0].shape[0])
 
     def batches_of(epoch):
-        order = tf.range(num_rows)
+        order = tf.range(num_rows(rows))
         if seed is not None:
             order = tf.random.experimental.stateless_shuffle(
                 order, tf.stack([tf.constant(seed, tf.int64), epoch])

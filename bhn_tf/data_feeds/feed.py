@@ -6,14 +6,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+#: What is said of arrays without a single row.
+NO_ROW = "The data `x` are empty: no rows. Give at least one."
+
 #: What is said of a data set without a single batch.
 NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all of it."
 
+#: What is said of data that do not tell how many examples they are.
 HOW_TO_GIVE_N = (
     "Say how many training examples there are: `BayesianHypernet(..., "
     "num_examples=N)` or `model.num_examples = N`."
 )
-
 
 #: What is said of data that yield one row at a time.
 HOW_TO_GIVE_ROWS = (
@@ -80,10 +83,7 @@ class Feed:
         Raises:
             ValueError: If the data are endless or can be read only once.
         """
-        raise ValueError(
-            "The targets of such data cannot be read before training. Tell the "
-            "likelihood their units: `model.likelihood.adapt(y)`."
-        )
+        raise targets_not_read()
 
     def checked(self, checks) -> "Feed":
         """Returns the feed with every batch checked, at once or as it comes.
@@ -103,6 +103,14 @@ class Feed:
             f"Expected the arrays of one batch, got a {type(self.x).__name__}, which "
             "yields batches. Give one of them, or use `fit`, `evaluate` or `predict`."
         )
+
+
+def targets_not_read() -> ValueError:
+    """The error of data whose targets cannot be looked at ahead of training."""
+    return ValueError(
+        "The targets of such data cannot be read before training. Tell the "
+        "likelihood their units: `model.likelihood.adapt(y)`."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +194,11 @@ def of_one_output(values):
     return values[0] if is_list_of_one else values
 
 
+def leaves_of(values) -> list:
+    """Returns the arrays of a structure, without those that are not given (`None`)."""
+    return [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
+
+
 def num_rows(x) -> int:
     """Returns the number of rows of a batch, or of all data, in arrays."""
-    leaves = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
-    return int(leaves[0].shape[0])
+    return int(leaves_of(x)[0].shape[0])

@@ -6,14 +6,21 @@ from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, unpacked
 
 
 class GeneratorFeed(Feed):
-    """A Python generator of batches, which can be read once."""
+    """A Python generator of batches, which can be read once.
 
-    def __init__(self, x, y=None, sample_weight=None):
-        first = next(x, None)
+    Args:
+        x, y, sample_weight: As of every feed.
+        first: The first batch, where it has been read already; `x` yields it again.
+    """
+
+    def __init__(self, x, y=None, sample_weight=None, first=None):
         if first is None:
-            raise ValueError(NO_BATCH)
+            first = next(x, None)
+            if first is None:
+                raise ValueError(NO_BATCH)
+            x = _generator([first], x)
+        super().__init__(x, y, sample_weight)
         self._first = first
-        super().__init__(_generator([first], x), y, sample_weight)
 
     def first_batch(self):
         return unpacked(self._first)
@@ -24,17 +31,9 @@ class GeneratorFeed(Feed):
         )
 
     def checked(self, checks):
-        return _AlreadyRead(
+        return GeneratorFeed(
             _checked_batches(self.x, checks), self.y, self.sample_weight, self._first
         )
-
-
-class _AlreadyRead(GeneratorFeed):
-    """A generator of which the first batch is known."""
-
-    def __init__(self, x, y, sample_weight, first):
-        self._first = first
-        Feed.__init__(self, x, y, sample_weight)
 
 
 def _generator(*parts):

@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.data_feeds.array_feed import ArrayFeed
-from bhn_tf.data_feeds.dataset_feed import DatasetFeed
-from bhn_tf.data_feeds.feed import Feed, is_text
+from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
+from bhn_tf.data_feeds.feed import Feed, is_text, leaves_of
 from bhn_tf.data_feeds.generator_feed import GeneratorFeed
 from bhn_tf.data_feeds.loaders import dataset_of_loader, is_loader
 from bhn_tf.data_feeds.py_dataset_feed import PyDatasetFeed
@@ -25,8 +25,10 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
     Raises:
         ValueError: If the data are of no kind that Keras takes, with what to give.
     """
-    if isinstance(x, tf.data.Dataset | tf.distribute.DistributedDataset):
+    if isinstance(x, tf.data.Dataset):
         return DatasetFeed(x, y, sample_weight)
+    if isinstance(x, tf.distribute.DistributedDataset):
+        return DistributedFeed(x, y, sample_weight)
     if isinstance(x, keras.utils.PyDataset):
         return PyDatasetFeed(x, y, sample_weight)
     if hasattr(x, "__next__"):
@@ -53,7 +55,7 @@ def _text_as_tensor(leaf):
 
 
 def _refuse_no_arrays(name, values) -> None:
-    leaves = [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
+    leaves = leaves_of(values)
     for leaf in leaves:
         if hasattr(leaf, "shape") and tuple(leaf.shape) == ():
             raise ValueError(

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
-from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS
+from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, leaves_of
 from bhn_tf.networks.inputs import begins_with_operation
 
 #: Layers that make something of integers themselves.
@@ -27,7 +27,7 @@ def refuse_unfit_inputs(feed, networks) -> None:
         ValueError: If the inputs do not fit, as far as the networks tell.
     """
     x, _, _ = feed.spec()
-    given = [leaf for leaf in keras.tree.flatten(x) if leaf is not None]
+    given = leaves_of(x)
     taken = keras.tree.flatten(getattr(networks[0], "inputs", None) or [])
     _refuse_single_rows(given, taken)
     _refuse_unscaled_images(given, networks)

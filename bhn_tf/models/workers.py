@@ -10,7 +10,6 @@ global batch, and what one of them draws or shuffles by chance, all take from th
 
 import contextlib
 import functools
-import math
 import re
 from collections.abc import Iterator
 
@@ -19,9 +18,9 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds.array_feed import ArrayFeed
-from bhn_tf.data_feeds.dataset_feed import DatasetFeed
+from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.epochs import batches_of_epochs
-from bhn_tf.data_feeds.feed import Feed
+from bhn_tf.data_feeds.feed import Feed, num_rows
 
 #: What TensorFlow raises where another process does not answer any more.
 _LOST = (
@@ -212,7 +211,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     """
     if not are_several(strategy):
         return arguments
-    if isinstance(feed, DatasetFeed):
+    if isinstance(feed, DatasetFeed | DistributedFeed):
         return {**arguments, "x": shared_out(feed.x, strategy)}
     if not isinstance(feed, ArrayFeed):
         raise ValueError(
@@ -224,13 +223,12 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     rows = keras.tree.lists_to_tuples((tensors.x, tensors.y, tensors.sample_weight))
     split = arguments["validation_split"]
     if split and arguments["validation_data"] is None:
-        # The same rounding as Keras's own split.
-        num_rows = math.floor(feed.num_rows * (1.0 - split))
-        arguments["validation_data"] = _given(_cut(rows, slice(num_rows, None)))
-        rows = _cut(rows, slice(num_rows))
+        num_trained = feed.count(split)
+        arguments["validation_data"] = _given(_cut(rows, slice(num_trained, None)))
+        rows = _cut(rows, slice(num_trained))
     rows = _given(rows)
     batch_size = arguments["batch_size"] or 32
-    num_batches = -(-_num_rows(rows) // batch_size)
+    num_batches = -(-num_rows(rows) // batch_size)
     steps = arguments["steps_per_epoch"] or num_batches
     # Steps of the caller's own may need more passes than there are epochs, or fewer.
     num_passes = -(-steps * arguments["epochs"] // num_batches)
@@ -248,10 +246,6 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
         "validation_batch_size": arguments["validation_batch_size"]
         or arguments["batch_size"],
     }
-
-
-def _num_rows(rows) -> int:
-    return int(keras.tree.flatten(rows)[0].shape[0])
 
 
 def _cut(rows, part: slice):
