@@ -14,7 +14,7 @@ from bhn_tf.hypernets import MeanField
 from bhn_tf.layers.dropout import DRAWABLE
 from bhn_tf.models.baseline_posteriors import DropoutPosterior, MemberPosterior
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.models.draws import Posterior
+from bhn_tf.models.draws import PointPosterior
 from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.networks.copying import (
     carry_state,
@@ -101,7 +101,7 @@ class Deterministic(PredictiveModel):
         super().__init__(likelihood, **kwargs)
         # A list of one, as files of version 0.1 have it.
         self.members = [model]
-        self.posterior = Posterior(self.members)
+        self.posterior = PointPosterior(self.members)
         self._build_from_built_networks()
 
     def get_config(self):

@@ -111,9 +111,7 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
     labels = tuple(output.y for output in outputs)
     arrays = keras.tree.lists_to_tuples((feed_of(x).as_tensors().x, labels))
     batches = tf.data.Dataset.from_tensor_slices(arrays).batch(rows)
-    return answer_batches(
-        model, lambda data: function(data, draws), batches, None, 0, None, None
-    )
+    return answer_batches(model, lambda data: function(data, draws), batches)
 
 
 def _calibrated(output, scores, answers, temperature) -> OutputCalibration:

@@ -14,7 +14,7 @@ from bhn_tf.diagnosis.measured_rows import (
 from bhn_tf.diagnosis.result import Diagnosis
 from bhn_tf.models.baseline_posteriors import MemberPosterior
 from bhn_tf.models.bound import Bound
-from bhn_tf.models.draws import Posterior
+from bhn_tf.models.draws import PointPosterior
 from bhn_tf.models.predictive_model import PredictiveModel
 
 # N may be off by what one epoch leaves out.
@@ -112,7 +112,7 @@ def _require_draws(model):
             "Expected `model` to be a `BayesianHypernet`, `MCDropout` or "
             f"`DeepEnsemble`, got {type(model).__name__}."
         )
-    if type(model.posterior) is Posterior:
+    if isinstance(model.posterior, PointPosterior):
         raise ValueError(
             f"{type(model).__name__} is one network, without a posterior to diagnose. "
             "`bhn_tf.conformal.calibrate` measures its calibration; "
@@ -180,7 +180,8 @@ def _of_posterior(model, rows, seed):
 def _of_settings(objective: Bound, num_train):
     """Whether N and all weights are those of the evidence lower bound."""
     findings = []
-    told, counted = objective.num_examples, num_train or objective.counted_examples
+    examples = objective.examples
+    told, counted = examples.value, num_train or examples.counted
     if told and counted and abs(told / counted - 1) > _TOLERATED_N:
         surer = "surer" if told > counted else "less sure"
         findings.append(

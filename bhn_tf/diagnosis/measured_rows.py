@@ -114,9 +114,7 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
     def ask(values):
         num_draws = max(int(values.shape[0]), len(model.posterior.networks))
         batches = in_batches(model, rows, num_draws)
-        return answer_batches(
-            model, lambda batch: function(batch, values), batches, None, 0, None, None
-        )
+        return answer_batches(model, lambda batch: function(batch, values), batches)
 
     found = ask(values)
     reference = found

@@ -247,7 +247,14 @@ def _with_any_rows(spec):
 
 
 def answer_batches(
-    model, function, x, batch_size, verbose, steps, callbacks, num_rows=None
+    model,
+    function,
+    x,
+    batch_size=None,
+    verbose=0,
+    steps=None,
+    callbacks=None,
+    num_rows=None,
 ):
     """Goes through data as Keras's `predict` does, with a function of our own.
 

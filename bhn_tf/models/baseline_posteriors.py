@@ -6,7 +6,7 @@ import tensorflow as tf
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.dropout import DRAWABLE
-from bhn_tf.models.draws import Draws, Posterior
+from bhn_tf.models.draws import Draws, Posterior, without_values
 from bhn_tf.random import stateless_seed
 
 
@@ -61,6 +61,9 @@ def _folded_seed(seed, index):
 
 class MemberPosterior(Posterior):
     """Networks trained side by side; the members are the draws."""
+
+    def draw(self, num_samples, seed):
+        return without_values()
 
     def over_draws(self, function, x, values, training, dtypes):
         results = [

@@ -1,7 +1,6 @@
 """The Bayesian hypernetwork as a Keras model."""
 
 import contextlib
-import warnings
 
 import keras
 import numpy as np
@@ -151,12 +150,11 @@ class BayesianHypernet(PredictiveModel):
     @property
     def num_examples(self) -> int | None:
         """N, the number of training examples, or `None` while it is not known."""
-        return self.objective.num_examples
+        return self.objective.examples.value
 
     @num_examples.setter
     def num_examples(self, value: int):
-        self.objective.num_examples = value
-        self.objective.num_examples_is_given = True
+        self.objective.examples.give(value)
 
     def __setattr__(self, name, value):
         if name == "num_examples":
@@ -292,19 +290,7 @@ class BayesianHypernet(PredictiveModel):
 
     def _learn_from_feed(self, feed, validation_split):
         super()._learn_from_feed(feed, validation_split)
-        objective = self.objective
-        objective.counted_examples = None
-        if not objective.num_examples_is_given:
-            objective.num_examples = feed.count(validation_split)
-            objective.counted_examples = objective.num_examples
-        elif feed.num_rows is not None:
-            counted = objective.counted_examples = feed.count(validation_split)
-            if counted != self.num_examples:
-                warnings.warn(
-                    f"`num_examples` is {self.num_examples}, but `fit` trains on "
-                    f"{counted} examples: the KL is weighted by the given number.",
-                    stacklevel=4,
-                )
+        self.objective.examples.learn(feed, validation_split)
 
     def initialize_from_data(self, x, y=None) -> bool:
         """Sets scales and biases so that pre-activations are standardised over `x`.
@@ -464,9 +450,7 @@ class BayesianHypernet(PredictiveModel):
             "prior_stddev": self.prior_stddev,
             "prior_loc": self.prior_loc,
             "prior": priors.serialize(objective.prior_settings.given),
-            "num_examples": (
-                self.num_examples if objective.num_examples_is_given else None
-            ),
+            "num_examples": self.num_examples if objective.examples.is_given else None,
             "seed": self.noise.seed,
             "conversion_report": serialize(self.conversion_report),
             "order_of_values": _ORDER_OF_LAYERS,
@@ -494,29 +478,21 @@ class BayesianHypernet(PredictiveModel):
     def save_own_variables(self, store):
         """Keeps what training has found out beside the weights."""
         super().save_own_variables(store)
-        store["num_examples"] = np.int64(self.num_examples or 0)
+        self.objective.examples.save_to(store)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)
         prior = self.objective.prior_settings
         if prior.around_trained is not None:
             store["prior_around_trained"] = prior.around_trained
-        store["counted_examples"] = np.int64(self.objective.counted_examples or 0)
 
     def load_own_variables(self, store):
-        names = set(store.keys())
         # Version 0.1 kept N, the weight of the KL and the flag as weights 0 to 2.
-        is_old = {"0", "1", "2"} <= names
-        objective = self.objective
-        num_examples = int(np.asarray(store["0" if is_old else "num_examples"]))
-        # N of the data that a running `fit` trains on is not that of a file.
-        may_take_it = not (objective.num_examples_is_given or objective.is_in_fit)
-        if num_examples and may_take_it:
-            objective.num_examples = num_examples
+        is_old = {"0", "1", "2"} <= set(store.keys())
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        prior = objective.prior_settings
+        # N of the data that a running `fit` trains on is not that of a file.
+        if not self.objective.is_in_fit:
+            self.objective.examples.load_from(store)
+        prior = self.objective.prior_settings
         if prior.around_trained is not None:
             prior.around_trained = np.asarray(store["prior_around_trained"])
-        if "counted_examples" in names and not objective.is_in_fit:
-            counted = int(np.asarray(store["counted_examples"]))
-            objective.counted_examples = counted or None
         self._load_seeds(store)

@@ -1,25 +1,23 @@
-r"""The objective: what training minimises for each example.
+"""The evidence lower bound: what training a hypernet minimises for each example.
 
     loss = nll + kl_weight · KL / N + regularization
 
-`nll = -Σ_b w_b log p(y_b|x_b, g) / B` over the rows of a batch, and
-`KL = log q(g) - log p(g)` at the same joint draw: the evidence lower bound (paper,
-section "Bayesian Hypernets"), divided by -N. With `kl_weight` 1 its minimum is the
-posterior's best approximation among the hypernet's distributions.
+with `KL = log q(g) - log p(g)` at the joint draw that the batch is scored at: the bound
+(paper, section "Bayesian Hypernets"), divided by -N. With `kl_weight` 1 its minimum is
+the posterior's best approximation among the hypernet's distributions.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from bhn_tf.arguments import check_count
-from bhn_tf.models import replicas
+from bhn_tf.models.num_examples import NumExamples
+from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prior_settings import PriorSettings
-from bhn_tf.models.trackers import Terms, Trackers
+from bhn_tf.models.trackers import Trackers
 
 
 class Elbo(NamedTuple):
@@ -29,120 +27,30 @@ class Elbo(NamedTuple):
     standard_error: float
 
 
-class MaximumLikelihood:
-    """`loss = nll + regularization`: an objective without a prior."""
-
-    def __init__(self):
-        self.loss_weights = [1.0]
-
-    # -- the equation ---------------------------------------------------------------
-
-    def complexity(self, kl) -> tf.Tensor:
-        """The share of each example in the KL."""
-        return tf.zeros([])
-
-    def kl_of(self, draws) -> tf.Tensor | None:
-        """The KL of q from the prior, estimated at draws."""
-        return None
-
-    def terms(self, scores, batch, draws, training: bool) -> Terms:
-        """Returns the terms of the loss.
-
-        Args:
-            scores: `BatchScores` of the batch.
-            batch: The `Batch`.
-            draws: The `Draws` under which it was scored.
-            training: Whether the predictive likelihood may be left out.
-        """
-        named = {name: batch.weighted(scores.nll(name)) for name in scores.log_probs}
-        weighted = [
-            nll if weight == 1.0 else weight * nll
-            for weight, nll in zip(self.loss_weights, named.values(), strict=True)
-        ]
-        return Terms(
-            nll=tf.add_n(weighted),
-            named_nll={name: nll for name, nll in named.items() if name},
-            predictive_nll=None
-            if training
-            else batch.weighted(-scores.predictive_log_prob),
-            kl=self.kl_of(draws),
-            regularization=tf.reduce_mean(scores.regularization),
-        )
-
-    def gradients(self, score: Callable, variables, scale: Callable):
-        """Scores a batch and differentiates its loss.
-
-        Gradients are summed over replicas: rows count once each, among all rows of all
-        replicas, and terms of the whole model are divided among the replicas that have
-        rows.
-
-        Args:
-            score: Returns the batch, its draws and its scores.
-            variables: What is trained.
-            scale: Scales the loss, for the optimizer's half precision.
-
-        Returns:
-            The batch, its scores, the terms of its loss, and the gradients.
-        """
-        with tf.GradientTape() as tape:
-            batch, draws, scores = score()
-            terms = self.terms(scores, batch, draws, training=True)
-            num_rows = batch.num_rows
-            all_rows = replicas.sum_over_replicas(num_rows)
-            num_active = replicas.sum_over_replicas(tf.cast(num_rows > 0, tf.int32))
-            dtype = terms.nll.dtype
-            shared = terms.regularization
-            if terms.kl is not None:
-                shared += tf.cast(self.complexity(terms.kl), dtype)
-            loss = tf.reduce_sum(terms.nll) / tf.cast(all_rows, dtype)
-            loss += shared / tf.cast(num_active, dtype)
-            scaled = scale(loss)
-        gradients = tape.gradient(scaled, variables)
-        return batch, scores, terms, replicas.zero_without_rows(gradients, num_rows)
-
-    def trackers(self, output_names) -> Trackers:
-        """Returns the trackers of the terms' means over examples."""
-        return Trackers(output_names, self.complexity)
-
-    # -- settings -------------------------------------------------------------------
-
-    def require_num_examples(self) -> None:
-        """Raises `ValueError` where N matters and is not known."""
-
-    @contextlib.contextmanager
-    def settings_of_fit(self) -> Iterator[None]:
-        """Ends with the settings as they were before, whatever callbacks have set."""
-        yield
-
-
 class Bound(MaximumLikelihood):
     """The evidence lower bound: N, the prior, the KL and its weight.
 
     Args:
         prior_stddev, prior_loc, prior: See `PriorSettings`.
         num_examples: N. `None`: each `fit` learns it from its data.
+
+    Attributes:
+        examples: `NumExamples`, which knows N.
     """
 
     def __init__(self, prior_stddev, prior_loc, prior, num_examples):
         super().__init__()
         self.prior_settings = PriorSettings(prior_stddev, prior_loc, prior)
         self._event_size = None
-        self._num_examples = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self.examples = NumExamples(num_examples)
         self._kl_weight = tf.Variable(1.0, trainable=False, dtype=tf.float32)
         self._kept_kl_weight = None
-        self.num_examples_is_given = num_examples is not None
-        #: How many examples the last `fit` has counted; `None` where it could not.
-        self.counted_examples: int | None = None
-        if num_examples is not None:
-            self.num_examples = num_examples
 
     # -- the equation ---------------------------------------------------------------
 
     def complexity(self, kl):
         # Without random values (D = 0) the KL is zero, and N may be unknown.
-        return tf.math.divide_no_nan(
-            self._kl_weight * kl, tf.cast(self._num_examples, tf.float32)
-        )
+        return tf.math.divide_no_nan(self._kl_weight * kl, self.examples.tensor)
 
     def kl_of(self, draws):
         ratios = self.log_ratios(draws)
@@ -197,20 +105,8 @@ class Bound(MaximumLikelihood):
     def trackers(self, output_names):
         return Trackers(output_names, self.complexity, lambda: self._kl_weight)
 
-    # -- N --------------------------------------------------------------------------
-
-    @property
-    def num_examples(self) -> int | None:
-        """N, or `None` while it is not known."""
-        return int(self._num_examples.numpy()) or None
-
-    @num_examples.setter
-    def num_examples(self, value: int):
-        check_count("num_examples", value, minimum=1)
-        self._num_examples.assign(value)
-
     def require_num_examples(self):
-        if self._event_size and self.num_examples is None:
+        if self._event_size and self.examples.value is None:
             raise ValueError(
                 "N, the number of training examples, is not known, and the loss "
                 "counts KL / N for each example: call `fit` first, or set "

@@ -30,8 +30,13 @@ class Draws(NamedTuple):
     log_prob: tf.Tensor | None
 
 
+def without_values() -> Draws:
+    """Returns the one draw of networks that no value tells apart."""
+    return Draws(tf.zeros([1, 0]), None)
+
+
 class Posterior:
-    """A posterior over networks.
+    """A distribution over networks that are drawn.
 
     Args:
         networks: The networks that are trained, with outputs of one kind.
@@ -46,8 +51,13 @@ class Posterior:
         return self.networks[0]
 
     def draw(self, num_samples, seed) -> Draws:
-        """Returns S draws; without samples (0), the one at the centre."""
-        return Draws(tf.zeros([1, 0]), None)
+        """Returns draws of the networks.
+
+        Args:
+            num_samples: S; 0 for the one draw at the centre.
+            seed: A non-negative integer for the same draws every time, or `None`.
+        """
+        raise NotImplementedError
 
     def draw_for_training(self, num_samples: int, rows, groups=None) -> Draws:
         """Returns the draws of a training step.
@@ -57,8 +67,10 @@ class Posterior:
             rows: Number of rows where they are not all to share a draw, or `None`.
             groups: Number of groups of rows that share a draw; `None` for a draw for
                 each row.
+
+        By default the networks train as they are, with what noise Keras's layers have.
         """
-        return Draws(tf.zeros([1, 0]), None)
+        return without_values()
 
     def over_draws(self, function, x, values, training: bool, dtypes):
         """Stacks what `function` makes of the raw outputs of every draw.
@@ -122,3 +134,10 @@ class Posterior:
     def _is_drawn(self, layer) -> bool:
         """Whether a layer differs from draw to draw."""
         return False
+
+
+class PointPosterior(Posterior):
+    """One network as it is, its only draw."""
+
+    def draw(self, num_samples, seed):
+        return without_values()

@@ -6,6 +6,8 @@ import threading
 import keras
 import tensorflow as tf
 
+from bhn_tf.models.draws import Draws
+
 
 class Evaluations:
     """The draws of the evaluation that runs, one at a time.
@@ -24,10 +26,8 @@ class Evaluations:
     @property
     def draws(self):
         """The `Draws` of the evaluation, as variables that hold any number S."""
-        draws = self._kind(self._values.value(), None)
-        if self._log_prob is not None:
-            draws = draws._replace(log_prob=self._log_prob.value())
-        return draws
+        log_prob = None if self._log_prob is None else self._log_prob.value()
+        return Draws(self._values.value(), log_prob)
 
     @property
     def is_reporting(self) -> bool:
@@ -47,7 +47,6 @@ class Evaluations:
     def make_room_for(self, draws) -> None:
         """Makes the variables; call it in the scope of the model's strategy."""
         with self._lock:
-            self._kind = type(draws)
             if self._values is None:
                 self._values = _any_number(draws.values)
                 if draws.log_prob is not None:

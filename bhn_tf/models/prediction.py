@@ -6,8 +6,11 @@ import tensorflow as tf
 
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, inputs_of
+from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import workers
 from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
+from bhn_tf.models.draws import Posterior
+from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
 
 
@@ -18,6 +21,11 @@ class Prediction(keras.Model):
     answer depends neither on its neighbours nor on the batch size. Calls keep nothing:
     any two of them may run in two threads.
     """
+
+    # What `PredictiveModel` has.
+    posterior: Posterior
+    likelihood: Likelihood
+    raw_outputs: RawOutputs | None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -251,15 +259,7 @@ class Prediction(keras.Model):
         batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
         batches = workers.shared_out(batches, self.distribute_strategy)
         function = self._function("log_probs")
-        return answer_batches(
-            self,
-            lambda data: function(data, draws.values),
-            batches,
-            None,
-            0,
-            None,
-            None,
-        )
+        return answer_batches(self, lambda data: function(data, draws.values), batches)
 
     def _function(self, answer):
         if self._compiled_answers is None:

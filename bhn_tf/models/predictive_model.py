@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
-from bhn_tf.models.bound import MaximumLikelihood
 from bhn_tf.models.draws import Posterior
+from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
@@ -52,7 +52,7 @@ class PredictiveModel(Training, Prediction):
 
     Attributes:
         posterior: A `draws.Posterior`.
-        objective: A `bound.MaximumLikelihood`, or a `bound.Bound`.
+        objective: An `objective.MaximumLikelihood`, or a `bound.Bound`.
         raw_outputs: What the networks return; `None` before the model is built.
     """
 

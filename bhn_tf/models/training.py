@@ -10,9 +10,13 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
+from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
+from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
+from bhn_tf.models.objective import MaximumLikelihood
+from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
 
 
@@ -21,6 +25,12 @@ class Training(keras.Model):
 
     Data are checked and counted before any work; the loop itself is Keras's.
     """
+
+    # What `PredictiveModel` has.
+    posterior: Posterior
+    objective: MaximumLikelihood
+    likelihood: Likelihood
+    raw_outputs: RawOutputs | None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -133,7 +143,7 @@ class Training(keras.Model):
             lambda loss: self.optimizer.scale_loss(loss * num_networks),
         )
         self.optimizer.apply(gradients, self.trainable_variables)
-        return self._logs(self._training_trackers, batch, scores, terms, False)
+        return self._logs(batch, scores, terms, is_evaluation=False)
 
     def _score_for_training(self, data):
         batch = Batch.of(data)
@@ -150,15 +160,16 @@ class Training(keras.Model):
         batch, draws = Batch.of(data), self._evaluations.draws
         scores = self._scores(batch, draws.values, training=False)
         terms = self.objective.terms(scores, batch, draws, training=False)
-        return self._logs(self._evaluation_trackers, batch, scores, terms, True)
+        return self._logs(batch, scores, terms, is_evaluation=True)
 
     def _scores(self, batch, values, training):
         return score_batch(
             self.posterior, self.likelihood, self.raw_outputs, batch, values, training
         )
 
-    def _logs(self, trackers, batch, scores, terms, is_evaluation):
+    def _logs(self, batch, scores, terms, *, is_evaluation):
         """Feeds the trackers and the metrics of `compile`."""
+        trackers = self._trackers(is_evaluation)
         trackers.has_regularization = self.raw_outputs.has_losses
         trackers.update(terms, batch.num_rows)
         y_pred = scores.mean()
@@ -183,12 +194,13 @@ class Training(keras.Model):
         """The loss, the compiled metrics, and the terms of the loss."""
         others = [m for m in super().metrics if m is not self._loss_tracker]
         is_evaluation = self._evaluations.is_reporting
-        trackers = (
-            self._evaluation_trackers if is_evaluation else self._training_trackers
-        )
+        trackers = self._trackers(is_evaluation)
         if trackers is None:
             return others
         return [trackers.loss, *others, *trackers.shown(is_evaluation)]
+
+    def _trackers(self, is_evaluation: bool):
+        return self._evaluation_trackers if is_evaluation else self._training_trackers
 
     @property
     def metrics_names(self):
@@ -216,20 +228,19 @@ class Training(keras.Model):
         arguments = {**bound.arguments}
         del arguments["self"]
         self._require_optimizer("fit")
-        feed = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
+        given = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
-            feed.num_trained_batches = steps
-        self._build_from_feed(feed)
+            given.num_trained_batches = steps
+        self._build_from_feed(given)
         self._begin_call(stacklevel=4)
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]
         )
         self._check_class_weight(arguments["class_weight"])
         with readable_data_errors():
-            checked = self._checked(feed)
-            self._learn_from_feed(feed, arguments["validation_split"])
-            feed = checked
+            feed = self._checked(given)
+            self._learn_from_feed(given, arguments["validation_split"])
             # What has an order of its own: Keras warns where it is told to shuffle it.
             arguments["shuffle"] = feed.can_be_shuffled and arguments["shuffle"]
             arguments.update(x=feed.x, y=feed.y, sample_weight=feed.sample_weight)

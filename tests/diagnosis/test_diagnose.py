@@ -180,7 +180,7 @@ def test_too_wide_and_too_few_draws(classifier):
 
 def test_another_n(classifier):
     model, _ = classifier
-    assert model.objective.counted_examples == NUM_TRAIN
+    assert model.objective.examples.counted == NUM_TRAIN
     _, names = diagnose(model, CLASSES_TEST, num_train=NUM_TRAIN // 4)
     assert names == {("num_examples", None)}
     try:
@@ -202,7 +202,7 @@ def test_what_fit_has_counted_is_saved(classifier, tmp_path):
     model, _ = classifier
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.objective.counted_examples == NUM_TRAIN
+    assert loaded.objective.examples.counted == NUM_TRAIN
 
 
 def test_a_flow_at_the_identity(classifier):

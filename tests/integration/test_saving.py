@@ -236,7 +236,7 @@ def test_a_resumed_fit_counts_its_own_examples(tmp_path):
         rows = x[:num_rows], y[:num_rows]
         model.fit(*rows, epochs=2, callbacks=[backup], verbose=0)
         assert model.num_examples == num_rows
-        assert model.objective.counted_examples == num_rows
+        assert model.objective.examples.counted == num_rows
 
 
 def test_copies_have_weights_of_their_own(model):

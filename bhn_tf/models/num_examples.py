@@ -1,0 +1,95 @@
+"""N, the number of training examples, among which the KL is shared out."""
+
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+from bhn_tf.arguments import check_count
+
+
+class NumExamples:
+    """N: given by the user, or else learned by each `fit` from its data.
+
+    Args:
+        given: N; `None` to learn it.
+
+    Attributes:
+        is_given: Whether it was given, and stays whatever the data.
+        counted: How many examples the last `fit` has counted; `None` where it could
+            not.
+    """
+
+    def __init__(self, given: int | None):
+        # No constant of what is compiled.
+        self._variable = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self.is_given = False
+        self.counted: int | None = None
+        if given is not None:
+            self.give(given)
+
+    @property
+    def value(self) -> int | None:
+        """N, or `None` while it is not known."""
+        return int(self._variable.numpy()) or None
+
+    @property
+    def tensor(self) -> tf.Tensor:
+        """N as it is when a step runs, a scalar of float32; 0 while it is not known."""
+        return tf.cast(self._variable, tf.float32)
+
+    def give(self, value: int) -> None:
+        """Sets N once for all.
+
+        Raises:
+            ValueError: If it is no number of examples.
+        """
+        self._set(value)
+        self.is_given = True
+
+    def _set(self, value: int):
+        check_count("num_examples", value, minimum=1)
+        self._variable.assign(value)
+
+    def learn(self, feed, validation_split: float) -> None:
+        """Counts the examples of a `fit`, and takes their number unless N is given.
+
+        Args:
+            feed: The training data.
+            validation_split: Share of arrays that `fit` sets aside.
+
+        Raises:
+            ValueError: If N is not given and the data cannot be counted.
+        """
+        self.counted = None
+        # What yields batches is not counted in vain: it may take a pass.
+        if not self.is_given or feed.num_rows is not None:
+            self.counted = feed.count(validation_split)
+        if not self.is_given:
+            self._set(self.counted)
+        elif self.counted not in (None, self.value):
+            warnings.warn(
+                f"`num_examples` is {self.value}, but `fit` trains on {self.counted} "
+                "examples: the KL is weighted by the given number.",
+                stacklevel=6,
+            )
+
+    def save_to(self, store) -> None:
+        """Keeps N and the count in a file of variables."""
+        store["num_examples"] = np.int64(self.value or 0)
+        store["counted_examples"] = np.int64(self.counted or 0)
+
+    def load_from(self, store) -> None:
+        """Takes N, unless it is given, and the count from a file of variables.
+
+        Args:
+            store: By name; files of earlier versions have no count, and N of version
+                0.1 is a weight by number.
+        """
+        names = set(store.keys())
+        key = "num_examples" if "num_examples" in names else "0"
+        value = int(np.asarray(store[key]))
+        if value and not self.is_given:
+            self._set(value)
+        if "counted_examples" in names:
+            self.counted = int(np.asarray(store["counted_examples"])) or None
