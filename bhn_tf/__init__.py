@@ -20,6 +20,7 @@ from bhn_tf import (  # noqa: E402
     metrics,
     plots,
     priors,
+    sklearn,
     uncertainty,
 )
 from bhn_tf.conversion import from_keras  # noqa: E402
@@ -47,5 +48,6 @@ __all__ = [
     "metrics",
     "plots",
     "priors",
+    "sklearn",
     "uncertainty",
 ]

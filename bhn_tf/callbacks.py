@@ -42,7 +42,8 @@ class KLAnnealing(keras.callbacks.Callback):
     Args:
         start: Weight in the first epoch, at least 0.
         end: Weight from epoch `epochs` on; 1 is the evidence lower bound.
-        epochs: Number of epochs over which the weight moves.
+        epochs: Number of epochs over which the weight moves; 0 for the end's weight
+            from the first on.
         patience: Epochs without a gain, at the end's weight, after which training
             stops; `None` never stops it.
         min_delta: What the loss has to fall by to count as a gain, in nats an example.
@@ -80,9 +81,9 @@ class KLAnnealing(keras.callbacks.Callback):
             patience = check_count("patience", patience, minimum=1)
         self.start = float(start)
         self.end = float(end)
-        if not (np.isfinite(epochs) and epochs >= 1):
+        if not (np.isfinite(epochs) and (epochs == 0 or epochs >= 1)):
             raise ValueError(
-                f"Expected `epochs` to be a number of at least 1, got {epochs!r}."
+                f"Expected `epochs` to be 0 or a number of at least 1, got {epochs!r}."
             )
         self.epochs = float(epochs)
         self.patience = patience
@@ -91,7 +92,7 @@ class KLAnnealing(keras.callbacks.Callback):
 
     def weight(self, epoch: int) -> float:
         """The weight in epoch `epoch`, counted from 0."""
-        progress = min(epoch / self.epochs, 1.0)
+        progress = min(epoch / self.epochs, 1.0) if self.epochs else 1.0
         if self.start > self.end > 0:
             return float(self.start * (self.end / self.start) ** progress)
         return float(self.start + (self.end - self.start) * progress)

@@ -16,6 +16,7 @@ from tests import networks
         ({"start": 1000.0, "epochs": 3}, [1000, 100, 10, 1, 1]),
         ({"start": 1.0, "end": 0.0, "epochs": 2}, [1, 0.5, 0, 0]),
         ({"start": 2.0, "end": 8.0, "epochs": 1}, [2, 8, 8]),
+        ({"start": 2.0, "end": 8.0, "epochs": 0}, [8, 8]),
     ],
     ids=str,
 )
@@ -32,7 +33,7 @@ def test_the_way_from_start_to_end(arguments, expected):
         ({"start": float("nan")}, "start"),
         ({"start": float("inf")}, "start"),
         ({"start": 0.0, "end": -0.5}, "end"),
-        ({"start": 0.0, "epochs": 0}, "epochs"),
+        ({"start": 0.0, "epochs": 0.5}, "epochs"),
         ({"start": 0.0, "patience": 0}, "patience"),
         ({"start": 0.0, "min_delta": -1.0}, "min_delta"),
     ],

@@ -24,8 +24,6 @@ from bhn_tf.conformal.set_scores import (
 )
 from bhn_tf.likelihoods import (
     Categorical,
-    CensoredLogNormal,
-    CensoredWeibull,
     Likelihood,
 )
 
@@ -135,12 +133,8 @@ def _predicts_classes(likelihood, shape) -> bool:
     return True
 
 
-def _is_censored(likelihood) -> bool:
-    return isinstance(likelihood, CensoredLogNormal | CensoredWeibull)
-
-
 def _resolved(score, likelihood, classifies):
-    if _is_censored(likelihood):
+    if likelihood.is_censored:
         if score not in (None, "lower_bound") and not isinstance(score, LowerBound):
             raise ValueError(
                 f"Times of {type(likelihood).__name__} may be censored. Of a time that "
@@ -175,7 +169,7 @@ def _targets(likelihood, shape, dtype, y, classifies) -> np.ndarray:
     """Targets in the shape of the outputs, or class numbers [n]."""
     coded = likelihood.coded_labels(y, (None, *shape[1:]))
     coded = keras.ops.convert_to_numpy(coded)
-    if _is_censored(likelihood):
+    if likelihood.is_censored:
         # The time that was waited, whether or not the event was seen: `LowerBound`.
         coded = coded[..., 0]
     if not classifies:

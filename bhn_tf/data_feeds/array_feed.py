@@ -28,7 +28,13 @@ class ArrayFeed(Feed):
 
     def count(self, validation_split=0.0):
         # The same rounding as Keras's own split.
-        return math.floor(self.num_rows * (1.0 - validation_split))
+        num_trained = math.floor(self.num_rows * (1.0 - validation_split))
+        if not num_trained:
+            raise ValueError(
+                f"`validation_split={validation_split}` of {self.num_rows} rows leaves "
+                "none to train on. Give a smaller share, or more rows."
+            )
+        return num_trained
 
     def labels_and_weights(self):
         yield self.y, self.sample_weight

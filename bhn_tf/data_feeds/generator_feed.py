@@ -27,7 +27,8 @@ class GeneratorFeed(Feed):
 
     def count(self, validation_split=0.0):
         raise ValueError(
-            "A generator cannot be counted without using it up. " + HOW_TO_GIVE_N
+            f"A generator cannot be counted without using it up. {HOW_TO_GIVE_N} "
+            "And make it anew: its first batch has been read."
         )
 
     def checked(self, checks):

@@ -60,7 +60,8 @@ class PyDatasetFeed(Feed):
         self.refuse_empty()
         already_read = {} if self._first is None else {0: self._first}
         dataset = _CheckedPyDataset(self.x, checks, already_read)
-        return PyDatasetFeed(dataset, self.y, first=self._first)
+        # Keras refuses labels and weights that come beside it.
+        return PyDatasetFeed(dataset, self.y, self.sample_weight, self._first)
 
 
 class _CheckedPyDataset(keras.utils.PyDataset):

@@ -54,6 +54,7 @@ _BY_NAME = {
     "log_normal": LogNormal,
     "mixture": Mixture,
     "negative_binomial": NegativeBinomial,
+    "ordinal": Ordinal,
     "poisson": Poisson,
     "student_t": StudentT,
     "weibull": CensoredWeibull,
@@ -131,7 +132,8 @@ def fit_to_outputs(likelihood, names, endings) -> Likelihood:
         names = names or likelihood.names
         if not is_told and names is not None:
             endings = endings * len(names)
-        return likelihood.arranged(names or ["the only one"], endings)
+        likelihood.arrange(names or ["the only one"], endings)
+        return likelihood
     if names is not None:
         raise ValueError(
             f"The network has the outputs {names}: give a likelihood for each, such as "

@@ -22,6 +22,8 @@ class _Censored(Distributional):
     0 where it had not happened by then: `log p(time)` or `log P(T > time)`.
     """
 
+    is_censored = True
+
     def log_density(self, time, raw) -> tf.Tensor:
         return self.distribution(raw).log_prob(time)
 

@@ -1,5 +1,7 @@
 """The likelihood of several outputs: one likelihood each, added up."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -39,8 +41,11 @@ class Joint(Likelihood, keras.layers.Layer):
     def parts_of_outputs(self):
         return self.parts
 
-    def arranged(self, names, endings) -> "Joint":
-        """Returns the likelihood for a network's outputs, each part resolved.
+    def arrange(self, names, endings) -> None:
+        """Puts the parts in the order of a network's outputs, each of them resolved.
+
+        It stays the same layer: Keras saves what a model held first, and a second one
+        in another order would get the weights of the first.
 
         Args:
             names: Names of the outputs, in their order.
@@ -50,17 +55,19 @@ class Joint(Likelihood, keras.layers.Layer):
             ValueError: If there is not one likelihood for each output.
         """
         if len(self.parts) != len(names) or set(self.names or names) != set(names):
-            given = self.names or f"{len(self.parts)} likelihoods"
+            found = self.names or f"{len(self.parts)} likelihoods"
             raise ValueError(
-                f"The network has the outputs {names}, and `likelihood` has {given}: "
+                f"The network has the outputs {names}, and `likelihood` has {found}: "
                 "give one for each output, as a list or a dictionary by name."
             )
-        by_name = dict(zip(self.names or names, self.parts, strict=True))
-        parts = [
-            by_name[name].resolved(*ending)
-            for name, ending in zip(names, endings, strict=True)
+        given = list(self.names or names)
+        order = [given.index(name) for name in names]
+        self.parts[:] = [
+            self.parts[index].resolved(*ending)
+            for index, ending in zip(order, endings, strict=True)
         ]
-        return Joint(parts, names, self._own_weights)
+        self._own_weights = [self._own_weights[index] for index in order]
+        self.names = list(names)
 
     def build_for_outputs(self, raw_shape):
         for part, shape in zip(self.parts, raw_shape, strict=True):
@@ -82,6 +89,13 @@ class Joint(Likelihood, keras.layers.Layer):
                 f"`loss_weights` has {len(given)} values for the outputs "
                 f"{self.names}: give one for each."
             )
+        for name, weight in zip(self.names, given, strict=True):
+            if not 0 <= weight < math.inf:
+                raise ValueError(
+                    f"`loss_weights` has {weight!r} for {name!r}. Give finite numbers "
+                    "of at least 0: a negative weight would drive the likelihood of "
+                    "that output down without end."
+                )
         return [float(weight) for weight in given]
 
     def flatten(self, structure) -> list:

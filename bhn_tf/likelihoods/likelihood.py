@@ -90,6 +90,9 @@ class Likelihood:
     #: Whether y is a class, whose probabilities are the mean.
     is_of_classes = False
 
+    #: Whether labels are [time, event], with times that are known only from below.
+    is_censored = False
+
     def build_for_outputs(self, raw_shape) -> None:
         """Makes the state whose shape is that of the outputs, where there is none.
 
@@ -253,6 +256,7 @@ class Likelihood:
         Raises:
             ValueError: If a label is out of range, not finite or of another shape.
         """
+        _refuse_dictionary(y)
         if np.asarray(y).dtype.kind in "OSU":
             raise ValueError(
                 f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
@@ -273,6 +277,7 @@ class Likelihood:
         )
 
     def _valid_and_counted(self, y, raw_shape, weight, mask):
+        _refuse_dictionary(y)
         # Labels may have any number of rows, whatever batch a network was made for.
         raw_shape = (None, *raw_shape[1:])
         y = self.coded_labels(y, raw_shape)
@@ -289,6 +294,14 @@ class Likelihood:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
+
+
+def _refuse_dictionary(y) -> None:
+    if isinstance(y, dict):
+        raise ValueError(
+            f"Got a dictionary of labels, {sorted(y)}, for a network with one output. "
+            "Give its labels as they are."
+        )
 
 
 def _sum_of_rows(elements):

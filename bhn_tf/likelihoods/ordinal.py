@@ -22,7 +22,8 @@ class Ordinal(Likelihood, keras.layers.Layer):
     for several targets [B, ..., C], class numbers [B, ..., C].
 
     Args:
-        num_classes: Number K of classes.
+        num_classes: Number K of classes; 5, as answers are often asked for, unless
+            told.
         trainable: Whether the cut points are learned; else the network has to lay its
             outputs between them.
         reduction: "sum" or "mean" over the elements of an example.
@@ -38,7 +39,7 @@ class Ordinal(Likelihood, keras.layers.Layer):
 
     def __init__(
         self,
-        num_classes: int,
+        num_classes: int = 5,
         trainable: bool = False,
         reduction: str = "sum",
         **kwargs,

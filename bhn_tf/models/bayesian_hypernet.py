@@ -55,11 +55,11 @@ class BayesianHypernet(PredictiveModel):
             `prior_stddev` is then relative to that: `bhn_tf.priors.Trained`.
             "unit_inputs" is 1 for the scales of inputs of `random="rank_one"`, and 0
             for all else: inputs that never vary keep their noise.
+        num_examples: N. `None`: each `fit` learns it from its data.
+        seed: Seed of the training noise; `None` for a new one.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
             `prior_stddev` and `prior_loc` are left out beside it.
-        num_examples: N. `None`: each `fit` learns it from its data.
-        seed: Seed of the training noise; `None` for a new one.
 
     Attributes:
         conversion_report: What `bhn_tf.from_keras` made random and why; `None` for
@@ -89,9 +89,9 @@ class BayesianHypernet(PredictiveModel):
         likelihood="categorical",
         prior_stddev: float | str = 1.0,
         prior_loc=None,
-        prior=None,
         num_examples: int | None = None,
         seed: int | None = None,
+        prior=None,
         **kwargs,
     ):
         super().__init__(likelihood, **kwargs)

@@ -230,6 +230,9 @@ class Prediction(keras.Model):
     def _predict(
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
+        for name, count in (("batch_size", batch_size), ("steps", steps)):
+            if count is not None:
+                check_count(name, count, minimum=1)
         feed = self.feed_to_answer(x)
         self._begin_call(stacklevel=5)
         strategy = self.distribute_strategy

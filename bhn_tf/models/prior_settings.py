@@ -27,6 +27,12 @@ class PriorSettings:
         # No constant of what is compiled.
         self._fixed_stddev = tf.Variable(1.0, trainable=False, dtype=tf.float32)
         self.loc = priors.checked_loc(loc)
+        if not isinstance(prior, tfd.Distribution | priors.Trained | dict | None):
+            raise ValueError(
+                "Expected `prior` to be a TFP distribution, such as "
+                f"`tfd.Laplace(0.0, 1.0)`, or `bhn_tf.priors.Trained`, got {prior!r}. "
+                "Of the Gaussian prior, give `prior_stddev` and `prior_loc`."
+            )
         # As a file would give it back: what cannot be saved is refused before anything
         # is trained on it.
         self.given = priors.deserialize(priors.serialize(priors.deserialize(prior)))

@@ -15,6 +15,7 @@ from bhn_tf.models import training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
+from bhn_tf.models.metric_labels import MetricLabels
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
@@ -37,6 +38,7 @@ class Training(keras.Model):
         self.train_samples, self.per_example_noise = 1, False
         self._loss_weights = None
         self._ranks = {}
+        self._metric_labels = MetricLabels()
         self._training_trackers = self._evaluation_trackers = None
         #: One evaluation at a time: its draws and sums are kept in variables.
         self._evaluations = Evaluations()
@@ -71,6 +73,8 @@ class Training(keras.Model):
             ValueError: If a value makes no sense or `loss` is given.
         """
         training_options.refuse_loss(loss, type(self).__name__)
+        training_options.refuse_metrics_of_censored(metrics, self.likelihood)
+        training_options.refuse_metrics_of_censored(weighted_metrics, self.likelihood)
         eval_samples = check_count("eval_samples", eval_samples, minimum=0)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             jit_compile = kwargs.get("jit_compile")
@@ -90,6 +94,7 @@ class Training(keras.Model):
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
         self._ranks = {}
+        self._metric_labels.forget()
         self._forget_compiled_answers()
         if self.built:
             self._set_up_objective()
@@ -181,7 +186,7 @@ class Training(keras.Model):
 
     def _for_metrics(self, batch, y_pred):
         """Labels, predictions and weights as Keras's metrics take them."""
-        y = self.likelihood.as_outputs(batch.y, y_pred)
+        y = self._metric_labels.of(self.likelihood, batch.y, y_pred)
         weight = batch.sample_weight
         if keras.tree.is_nested(weight):
             weight = self.likelihood.as_outputs(weight, y_pred)
@@ -444,7 +449,8 @@ class Training(keras.Model):
             y_pred = self.likelihood.mean(
                 self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])
             )
-            metrics.build(self.likelihood.as_outputs(y, y_pred), y_pred)
+            y = self._metric_labels.of(self.likelihood, y, y_pred)
+            metrics.build(y, y_pred)
 
 
 def _arrays_of(validation_data):

@@ -20,6 +20,35 @@ def refuse_loss(loss, model_name: str) -> None:
         )
 
 
+def refuse_metrics_of_censored(metrics, likelihood) -> None:
+    """Raises `ValueError` for metrics that would get labels `[time, event]`.
+
+    They would compare a predicted time with both numbers.
+
+    Args:
+        metrics: As `compile` was given them: for one output a list, for several a list
+            or a dictionary by name.
+        likelihood: The model's.
+    """
+    parts, given = likelihood.parts_of_outputs(), metrics
+    if isinstance(metrics, Mapping):
+        given = [metrics.get(name) for name in likelihood.output_names]
+    elif len(parts) == 1:
+        given = [metrics]
+    if not given or not any(part.is_censored for part in parts):
+        return
+    if len(given) != len(parts):
+        given = [given] * len(parts)
+    for part, of_part in zip(parts, given, strict=True):
+        if part.is_censored and of_part:
+            raise ValueError(
+                f"Labels of {type(part).__name__} are [time, event], of which Keras's "
+                f"metrics know nothing, and {of_part!r} would compare a predicted time "
+                "with both. Leave it out: `predictive_nll` judges censored times, and "
+                "`predict` gives times to compare with those that were seen."
+            )
+
+
 def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
     """Raises `ValueError` for what fails in TensorFlow or Keras on several replicas."""
     if jit_compile is True:

@@ -97,16 +97,14 @@ class BHNEstimator(BaseEstimator):
                 keras.optimizers.Adam(schedule),
                 train_samples=self.train_samples,
             )
-        annealing = []
         span = round(self.kl_annealing * self.epochs)
         # The last epoch has the whole KL: what is trained in the end is the bound.
         span = min(span, self.epochs - 1)
-        if span:
-            annealing = [callbacks.KLAnnealing(0.0, epochs=span)]
+        annealing = callbacks.KLAnnealing(0.0, epochs=span)
         batches = tf.data.Dataset.from_tensor_slices(arrays)
         batches = batches.shuffle(len(x), seed=seed).batch(self.batch_size)
         history = model.fit(
-            batches, epochs=self.epochs, verbose=self.verbose, callbacks=annealing
+            batches, epochs=self.epochs, verbose=self.verbose, callbacks=[annealing]
         )
         self.model_, self.history_, self._seed = model, history.history, seed
         return self

@@ -154,6 +154,35 @@ def test_codings_of_classes_are_equal(model, y):
     assert loss(model, y) == pytest.approx(loss(model, Y), rel=1e-6)
 
 
+@pytest.mark.parametrize("first", ["numbers", "one_hot"])
+def test_accuracy_is_that_of_either_coding_whichever_came_first(first):
+    codings = {"numbers": Y, "one_hot": keras.utils.to_categorical(Y, 3)}
+    model = networks.bayesian(hypernet="mean_field", num_examples=9)
+    model.compile("adam", metrics=["accuracy"], jit_compile=False)
+    right = model.predict(X, verbose=0, seed=1, num_samples=8).argmax(axis=1) == Y
+    # As many rows as classes, where a wrong coding would not even raise an error.
+    for rows in (slice(None), slice(3)):
+        for y in (codings[first], *codings.values(), Y[:, None]):
+            found = model.evaluate(
+                X[rows], y[rows], seed=1, verbose=0, return_dict=True
+            )
+            assert found["accuracy"] == pytest.approx(right[rows].mean())
+
+
+def test_metrics_of_censored_times_are_refused():
+    network = keras.Sequential([keras.Input((2,)), bhn_tf.layers.WeightNormDense(1)])
+    model = bhn_tf.BayesianHypernet(network, "mean_field", "weibull")
+    for given in ({"metrics": ["mae"]}, {"weighted_metrics": ["mae"]}):
+        with pytest.raises(ValueError, match=r"\[time, event\]"):
+            model.compile("adam", **given)
+    model.compile("adam")
+
+
+def test_a_dictionary_of_labels_for_one_output_is_refused(model):
+    with pytest.raises(ValueError, match=r"dictionary of labels, \['y'\]"):
+        model.evaluate(X, {"y": Y}, verbose=0)
+
+
 def test_shapes_of_targets_are_equal(regression):
     y = X[:, 0]
     assert loss(regression, y[:, None]) == pytest.approx(loss(regression, y), rel=1e-6)

@@ -111,6 +111,14 @@ def test_validation_split_is_that_of_keras(model, num_rows, split):
     assert model.num_examples == rows_seen(model, "nll")
 
 
+@pytest.mark.parametrize("num_examples", [None, 12])
+def test_a_split_that_leaves_no_row_is_refused_by_its_name(num_examples):
+    own = networks.bayesian(hypernet="mean_field", num_examples=num_examples)
+    own.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match=r"`validation_split=0.99` of 12 rows"):
+        own.fit(*networks.data(12), validation_split=0.99, verbose=0)
+
+
 @pytest.mark.parametrize("split", [0.5, None])
 def test_a_split_counts_where_keras_splits(model, split):
     """Beside `validation_data` it does not, and all rows are trained on."""
@@ -212,6 +220,13 @@ def test_given_number_stays_and_disagreement_is_told():
     model.fit(x, y, verbose=0)  # Without a warning: in the tests they are errors.
     model.fit(rows(9).batch(3), verbose=0)
     assert model.num_examples == 13
+
+
+def test_a_generator_that_was_refused_is_to_be_made_anew(model):
+    own = networks.bayesian(hypernet="mean_field")
+    own.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match="its first batch has been read"):
+        own.fit((batch for batch in [networks.data(4)] * 3), verbose=0)
 
 
 def test_set_number_holds_for_later_fits(model):

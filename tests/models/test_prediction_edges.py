@@ -114,6 +114,14 @@ def test_what_is_no_number_of_samples_is_refused(model, call, num_samples):
         getattr(model, call)(x, num_samples=num_samples, verbose=0)
 
 
+@pytest.mark.parametrize("argument", ["steps", "batch_size"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_what_is_no_number_of_batches_is_refused(model, argument, value):
+    x, _ = networks.data(4)
+    with pytest.raises(ValueError, match=f"`{argument}` .* at least 1"):
+        model.predict(x, verbose=0, **{argument: value})
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "3", True])
 def test_what_is_no_seed_is_refused(model, seed):
     x, _ = networks.data(4)

@@ -114,6 +114,55 @@ def test_it_is_saved_whole(data, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("save", ["whole", "weights"])
+def test_each_output_keeps_its_likelihood_in_whatever_order_they_were_given(
+    save, tmp_path
+):
+    """Keras has outputs in the order of their names; a dictionary may have another."""
+    x = np.random.default_rng(0).normal(size=(30, 2)).astype("float32")
+    y = {"warmth": 20 + x[:, :1], "load": 500 + 100 * x[:, 1:]}
+
+    def make(names):
+        inputs = keras.Input((2,))
+        outputs = {name: WeightNormDense(1, name=name)(inputs) for name in sorted(y)}
+        unit = bhn_tf.likelihoods.Standardized
+        noise = bhn_tf.likelihoods.Gaussian
+        return bhn_tf.BayesianHypernet(
+            keras.Model(inputs, outputs),
+            "mean_field",
+            {name: unit(noise(0.3, trainable=True)) for name in names},
+        )
+
+    model = make(["warmth", "load"])
+    model.compile("adam", loss_weights={"warmth": 2.0}, jit_compile=False)
+    model.fit(x, y, epochs=2, verbose=0)
+    if save == "whole":
+        model.save(tmp_path / "m.keras")
+        loaded = keras.saving.load_model(tmp_path / "m.keras")
+        assert loaded.objective.loss_weights == model.objective.loss_weights
+    else:
+        model.save_weights(tmp_path / "m.weights.h5")
+        loaded = make(["load", "warmth"])
+        loaded.load_weights(tmp_path / "m.weights.h5")
+    found, expected = (
+        each.predict_uncertainty(x, verbose=0, seed=1) for each in (loaded, model)
+    )
+    for name in y:
+        for score, values in expected[name].items():
+            np.testing.assert_array_equal(found[name][score], values)
+
+
+def test_own_weights_follow_their_outputs():
+    joint = bhn_tf.likelihoods.Joint(
+        [bhn_tf.likelihoods.Gaussian(), bhn_tf.likelihoods.Laplace()],
+        ["warmth", "load"],
+        [1.0, 3.0],
+    )
+    joint.arrange(["load", "warmth"], [(None, "")] * 2)
+    assert joint.loss_weights_by_output(None) == [3.0, 1.0]
+    assert isinstance(joint.parts_of_outputs()[0], bhn_tf.likelihoods.Laplace)
+
+
 def test_weights_are_those_of_the_last_compile_and_not_of_the_bound(data):
     x, kind, size = data
     keras.utils.set_random_seed(0)
