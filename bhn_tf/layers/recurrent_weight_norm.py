@@ -13,7 +13,12 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from bhn_tf.layers.generated import current_value, generated_value, generated_values
+from bhn_tf.layers.generated import (
+    current_value,
+    generated_value,
+    generated_values,
+    is_of_rows,
+)
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.recurrent_cells import CellWeights, ScalesOfRows
 from bhn_tf.norms import inverse_norm
@@ -208,7 +213,7 @@ class RecurrentWeightNorm(RandomLayer):
 
     def _has_draw_for_each_row(self) -> bool:
         return any(
-            len(current_value(variable).shape) > len(variable.shape)
+            is_of_rows(current_value(variable), variable)
             for variable in self.generated_weights
         )
 
@@ -217,8 +222,7 @@ class RecurrentWeightNorm(RandomLayer):
         if variable is None:
             return None
         value = current_value(variable)
-        is_per_row = len(value.shape) > len(variable.shape)
-        return self._cast(value if is_per_row else value[None])
+        return self._cast(value if is_of_rows(value, variable) else value[None])
 
     def _cast(self, value):
         return tf.cast(value, self.cell.compute_dtype)
