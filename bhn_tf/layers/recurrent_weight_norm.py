@@ -19,7 +19,7 @@ from bhn_tf.layers.generated import (
     generated_values,
     is_of_rows,
 )
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.recurrent_cells import CellWeights, ScalesOfRows
 from bhn_tf.norms import inverse_norm
 
@@ -82,7 +82,7 @@ class RecurrentWeightNorm(RandomLayer):
     def build(self, sequences_shape, initial_state_shape=None):
         super().build(sequences_shape, initial_state_shape)
         self.scale = self.recurrent_scale = None
-        if not self.random.startswith("kernel"):
+        if not generates_kernel(self.random):
             self.scale = self._add_scale("scale", self.direction)
             self.recurrent_scale = self._add_scale(
                 "recurrent_scale", self.recurrent_direction

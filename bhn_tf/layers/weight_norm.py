@@ -19,7 +19,7 @@ from bhn_tf.layers.generated import (
     is_of_rows,
     over_axes,
 )
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.norms import inverse_norm
 
 
@@ -79,7 +79,7 @@ class WeightNorm(RandomLayer):
     def build(self, input_shape):
         super().build(input_shape)
         self.scale = None
-        if not self.random.startswith("kernel"):
+        if not generates_kernel(self.random):
             initializer = self.scale_initializer or self.kernel_norm
             self.scale = self.add_weight(
                 name="scale", shape=self._scale_shape(), initializer=initializer
