@@ -61,6 +61,13 @@ class WeightNorm(RandomLayer):
         "kernel_and_bias": ("direction", "bias"),
     }
 
+    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
+    #: weights than outputs.
+    SCALES_KERNEL = False
+
+    # What the Keras layer has.
+    compute_dtype: str
+
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
         if kwargs.get("lora_rank") or kwargs.get("quantization_config"):
             raise ValueError(
@@ -167,13 +174,6 @@ class WeightNorm(RandomLayer):
         product = self._unscaled_product(inputs, factor)
         return SharedByDraws(factor, product)
 
-    # What the Keras layer has.
-    compute_dtype: str
-
-    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
-    #: weights than outputs.
-    SCALES_KERNEL = False
-
     def _scales_kernel(self, scale) -> bool:
         is_shared = scale is not None and not is_of_rows(scale, self.scale)
         return self.SCALES_KERNEL and is_shared
@@ -254,10 +254,12 @@ class WeightNorm(RandomLayer):
         by_group = tf.transpose(tf.reshape(values, [groups, -1]))
         return tf.repeat(by_group, self.direction.shape[-1] // groups, axis=1)
 
+    def kernel_of(self, layer):
+        """The variable of a Keras layer that has the place of this one's direction."""
+        return layer.kernel
+
     def fold_into(self, layer):
-        is_embedding = hasattr(layer, "embeddings")
-        kernel = layer.embeddings if is_embedding else layer.kernel
-        kernel.assign(self.folded_kernel())
+        self.kernel_of(layer).assign(self.folded_kernel())
         if self.bias is not None:
             layer.bias.assign(current_value(self.bias))
 
