@@ -112,7 +112,7 @@ class ConversionRules:
         norms, is_cancelled = self._cancelling(layer)
         if is_cancelled and not isinstance(layer, ATTENTION):
             return self._of_cancelled(layer, norms)
-        random, remark = self._random, self._remark(layer, norms, is_cancelled)
+        random, remark = self._random, self._remark(layer, norms)
         target = TWINS[type(layer)]
         if random not in modes_of(target):
             # Numbers of words, say, are no inputs to scale.
@@ -171,7 +171,7 @@ class ConversionRules:
             )
         return Decision(reason)
 
-    def _remark(self, layer, norms, is_cancelled):
+    def _remark(self, layer, norms):
         """What a normalisation behind it does to a random layer."""
         if not norms:
             return ""

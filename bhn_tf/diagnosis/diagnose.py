@@ -85,7 +85,7 @@ def diagnose(
             "at random, and all have a label."
         )
     model.check_data(x, y)
-    rows = chosen_rows(model, x, y, max_rows, seed)
+    rows = chosen_rows(x, y, max_rows, seed)
     draws = model.posterior.draw(num_samples, seed)
     measured = measure(model, rows, draws.values, level)
     measurements, findings = _of_predictions(model, measured, seed, level)
@@ -159,7 +159,7 @@ def _of_predictions(model, measured, seed, level):
 
 def _of_posterior(model, rows, seed):
     """Widths, collapse, and what a flow adds."""
-    few = chosen_rows(model, *rows, _MOST_ROWS_OF_WIDTHS, seed)
+    few = chosen_rows(*rows, _MOST_ROWS_OF_WIDTHS, seed)
     relative = widths.relative_variances(model, few, _NUM_PAIRS, seed)
     draws, log_prob = of_layers.draws_of(model, seed)
     layers = of_layers.layer_posteriors(model, draws, relative)
