@@ -26,7 +26,7 @@ from trainers.config import (
 from trainers.image_sets import load_splits, num_classes
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 _LEVEL = 0.05
 
@@ -75,7 +75,7 @@ def run(config: Config) -> dict:
 def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
     x, y = sets["train"]
     epochs = config.epochs or (10 if config.is_smoke else 50)
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     flow = dataclasses.replace(
         config,
         num_flow_layers=min(2, config.num_flow_layers)

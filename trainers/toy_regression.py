@@ -30,7 +30,7 @@ from trainers.config import (
 )
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 # What a hypernet generates in each Bayesian panel.
 _RANDOM = {"scales": "scale", "all_weights": "kernel_and_bias"}
@@ -105,7 +105,7 @@ def run(config: Config) -> dict:
 def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
     epochs = config.epochs or (300 if config.is_smoke else 40_000)
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     # Most of the run has the whole KL: it is then that weights learn to vary together.
     annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 10, 1))
     answers, found = {}, {}
