@@ -85,7 +85,19 @@ class ToyRegression:
         return _train_and_compare(self.config, folder, *points)
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        rows = [
+            ["", "std data", "outside", "HMC data", "outside", "ratio data", "outside"]
+        ]
+        for panel, found in results["panels"].items():
+            cells = [f"{std:.4f}" for std in found["epistemic_std"].values()]
+            if "hmc" in found:
+                cells += [
+                    f"{std:.4f}" for std in found["hmc"]["epistemic_std"].values()
+                ]
+                compared = found["epistemic_std_to_hmc"].values()
+                cells += [f"{values['ratio_of_means']:.2f}" for values in compared]
+            rows.append([_NAMES[panel], *cells, *[""] * (6 - len(cells))])
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -270,18 +282,6 @@ def _draw_pictures(config: Config, folder: RunFolder, grid, answers, x, y) -> No
     spreads = {name: std for name, (_, std) in shown.items() if name != "deterministic"}
     curves = plots.std_curves(grid, spreads, _DATA_RANGE)
     plots.save(curves, folder.file("std.png"))
-
-
-def _table(results: dict) -> str:
-    rows = [["", "std data", "outside", "HMC data", "outside", "ratio data", "outside"]]
-    for panel, found in results["panels"].items():
-        cells = [f"{std:.4f}" for std in found["epistemic_std"].values()]
-        if "hmc" in found:
-            cells += [f"{std:.4f}" for std in found["hmc"]["epistemic_std"].values()]
-            compared = found["epistemic_std_to_hmc"].values()
-            cells += [f"{values['ratio_of_means']:.2f}" for values in compared]
-        rows.append([_NAMES[panel], *cells, *[""] * (6 - len(cells))])
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":
