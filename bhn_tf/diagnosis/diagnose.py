@@ -179,50 +179,63 @@ def _of_posterior(model, rows, seed):
 
 def _of_settings(objective: Bound, num_train):
     """Whether N and all weights are those of the evidence lower bound."""
-    findings = []
-    told, counted = objective.num_examples, num_train or objective.counted_examples
-    if told and counted and abs(told / counted - 1) > _TOLERATED_N:
-        surer = "surer" if told > counted else "less sure"
-        findings.append(
-            Finding(
-                "num_examples",
-                None,
-                "warning",
-                float(told),
-                f"N is {told:,}, and the training had {counted:,} examples: the "
-                f"posterior is as if there were {told / counted:.3g} times as many, "
-                f"{surer} than the data allow.",
-                f"Set `model.num_examples = {counted}`, or leave it out for `fit` to "
-                "count, and train on.",
-            )
+    counted = num_train or objective.counted_examples
+    return [
+        *_of_num_examples(objective.num_examples, counted),
+        *_of_kl_weight(objective.settled_kl_weight),
+        *_of_loss_weights(objective.loss_weights),
+    ]
+
+
+def _of_num_examples(told, counted) -> list[Finding]:
+    if not (told and counted) or abs(told / counted - 1) <= _TOLERATED_N:
+        return []
+    surer = "surer" if told > counted else "less sure"
+    return [
+        Finding(
+            name="num_examples",
+            layer=None,
+            severity="warning",
+            value=float(told),
+            message=f"N is {told:,}, and the training had {counted:,} examples: the "
+            f"posterior is as if there were {told / counted:.3g} times as many, "
+            f"{surer} than the data allow.",
+            mend=f"Set `model.num_examples = {counted}`, or leave it out for `fit` to "
+            "count, and train on.",
         )
-    weight = objective.settled_kl_weight
-    if weight != 1.0:
-        findings.append(
-            Finding(
-                "kl_weight",
-                None,
-                "note",
-                weight,
-                f"The KL was weighted {weight:.3g} times: what is trained is no bound "
-                "of the evidence.",
-                "Compile with `kl_weight=1.0` and train on, or report it: widths are "
-                "measured against a weight of 1.",
-            )
+    ]
+
+
+def _of_kl_weight(weight) -> list[Finding]:
+    if weight == 1.0:
+        return []
+    return [
+        Finding(
+            name="kl_weight",
+            layer=None,
+            severity="note",
+            value=weight,
+            message=f"The KL was weighted {weight:.3g} times: what is trained is no "
+            "bound of the evidence.",
+            mend="Compile with `kl_weight=1.0` and train on, or report it: widths are "
+            "measured against a weight of 1.",
         )
-    weights = objective.loss_weights
-    if any(weight != 1.0 for weight in weights):
-        findings.append(
-            Finding(
-                "loss_weights",
-                None,
-                "note",
-                max(weights),
-                f"Outputs were weighted {weights}: each counts as if there were so "
-                "many times its examples, and a layer is surer, or less sure, than "
-                "the data allow.",
-                "Compile without `loss_weights` and train on, or report it: widths "
-                "are measured against weights of 1.",
-            )
+    ]
+
+
+def _of_loss_weights(weights) -> list[Finding]:
+    if all(weight == 1.0 for weight in weights):
+        return []
+    return [
+        Finding(
+            name="loss_weights",
+            layer=None,
+            severity="note",
+            value=max(weights),
+            message=f"Outputs were weighted {weights}: each counts as if there were so "
+            "many times its examples, and a layer is surer, or less sure, than "
+            "the data allow.",
+            mend="Compile without `loss_weights` and train on, or report it: widths "
+            "are measured against weights of 1.",
         )
-    return findings
+    ]
