@@ -95,6 +95,9 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
     Returns:
         `InputSpecs` with any number of rows, in the order of the structure that the
         network takes them in, and that structure.
+
+    Raises:
+        ValueError: If the network declares no inputs and no shapes are given.
     """
     declared = getattr(network, "inputs", None)
     if declared:
