@@ -20,8 +20,6 @@ from bhn_tf.data_feeds import of_one_output
 from bhn_tf.models.targets import require_units
 from bhn_tf.random import stateless_seed
 
-tfd = tfp.distributions
-
 _STEPS_AT_ONCE = 25
 _DRAWS_FOR_SPREAD = 1_000
 
@@ -147,6 +145,39 @@ def hamiltonian_monte_carlo(
 
     Reference: Hoffman and Gelman, "The No-U-Turn Sampler", JMLR 2014.
     """
+    _check_numbers(num_samples, num_burnin_steps, num_chains, max_tree_depth)
+    if not model.num_random:
+        raise ValueError("The model has nothing random (D = 0) to be drawn.")
+    model.check_data(x, y)
+    require_units(model.likelihood)
+    half = -(-num_burnin_steps // 2)
+    num_kept = num_samples // num_chains
+
+    def report(done):
+        if progress is not None:
+            progress(done, 2 * half + num_kept)
+
+    density = log_joint(model, x, y)
+    stddev = tf.Variable(_spread(model.prior))
+    sampler = _adaptive_sampler(density, stddev, max_tree_depth, int(0.8 * half))
+    walk = _compiled_walk(sampler, stddev, jit_compile)
+    seeds = tf.unstack(tfp.random.split_seed(stateless_seed(seed), n=2))
+    start = tf.constant(model.sample_scales(num_chains, seed))
+    begun = walk(start, half, seeds[0], report)["values"]
+    # The earliest steps still lead away from where the chains started.
+    stddev.assign(begun[half // 2 :].std(axis=(0, 1)))
+    start = tf.constant(begun[-1])
+    found = walk(start, half + num_kept, seeds[1], lambda done: report(half + done))
+    kept = {name: values[half:] for name, values in found.items()}
+    return HamiltonianDraws(
+        np.moveaxis(kept["values"], 1, 0).reshape(num_samples, -1),
+        num_chains,
+        float(np.mean(np.minimum(np.exp(kept["log_accept_ratio"]), 1.0))),
+        float(np.mean(kept["has_divergence"])),
+    )
+
+
+def _check_numbers(num_samples, num_burnin_steps, num_chains, max_tree_depth):
     check_count("num_chains", num_chains, minimum=2)
     check_count("num_samples", num_samples, minimum=4 * num_chains)
     check_count("num_burnin_steps", num_burnin_steps, minimum=1)
@@ -156,49 +187,6 @@ def hamiltonian_monte_carlo(
             f"Expected `num_samples` to be a multiple of `num_chains` = {num_chains}, "
             f"got {num_samples}."
         )
-    if not model.num_random:
-        raise ValueError("The model has nothing random (D = 0) to be drawn.")
-    model.check_data(x, y)
-    require_units(model.likelihood)
-    half = -(-num_burnin_steps // 2)
-    num_kept = num_samples // num_chains
-    total = 2 * half + num_kept
-    density = log_joint(model, x, y)
-    stddev = tf.Variable(_spread(model.prior))
-    kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
-        tfp.mcmc.NoUTurnSampler(
-            lambda scaled: density(stddev * scaled),
-            step_size=0.1,
-            max_tree_depth=max_tree_depth,
-        ),
-        num_adaptation_steps=int(0.8 * half),
-        target_accept_prob=0.8,
-    )
-    move = _moving(kernel, jit_compile)
-
-    def run(values, num_steps, seed, num_done):
-        """Moves the chains on from g [chains, D], in units of `stddev`."""
-
-        def report(done):
-            if progress is not None:
-                progress(num_done + done, total)
-
-        traced = _run(kernel, move, values / stddev, num_steps, seed, report)
-        return {**traced, "values": traced["state"] * stddev.numpy()}
-
-    seeds = tf.unstack(tfp.random.split_seed(stateless_seed(seed), n=2))
-    start = tf.constant(model.sample_scales(num_chains, seed))
-    begun = run(start, half, seeds[0], 0)["values"]
-    # The earliest steps still lead away from where the chains started.
-    stddev.assign(begun[half // 2 :].std(axis=(0, 1)))
-    found = run(tf.constant(begun[-1]), half + num_kept, seeds[1], half)
-    kept = {name: values[half:] for name, values in found.items()}
-    return HamiltonianDraws(
-        np.moveaxis(kept["values"], 1, 0).reshape(num_samples, -1),
-        num_chains,
-        float(np.mean(np.minimum(np.exp(kept["log_accept_ratio"]), 1.0))),
-        float(np.mean(kept["has_divergence"])),
-    )
 
 
 def _spread(prior):
@@ -243,8 +231,21 @@ def _tensors(arrays):
     return keras.tree.map_structure(tf.convert_to_tensor, arrays)
 
 
-def _moving(kernel, jit_compile):
-    """A function that moves the chains some steps on."""
+def _adaptive_sampler(density, stddev, max_tree_depth, num_adaptation_steps):
+    """The No-U-Turn sampler of g in units of `stddev`; it finds its step size."""
+    return tfp.mcmc.DualAveragingStepSizeAdaptation(
+        tfp.mcmc.NoUTurnSampler(
+            lambda scaled: density(stddev * scaled),
+            step_size=0.1,
+            max_tree_depth=max_tree_depth,
+        ),
+        num_adaptation_steps=num_adaptation_steps,
+        target_accept_prob=0.8,
+    )
+
+
+def _compiled_steps(sampler, jit_compile):
+    """A compiled function that takes the chains `_STEPS_AT_ONCE` steps on."""
 
     def trace(_, results):
         inner = results.inner_results
@@ -254,11 +255,11 @@ def _moving(kernel, jit_compile):
         }
 
     @tf.function(jit_compile=jit_compile, autograph=False)
-    def move(state, results, seed):
+    def take_steps(state, results, seed):
         return tfp.mcmc.sample_chain(
             _STEPS_AT_ONCE,
             state,
-            kernel=kernel,
+            kernel=sampler,
             previous_kernel_results=results,
             num_burnin_steps=0,
             trace_fn=trace,
@@ -266,22 +267,31 @@ def _moving(kernel, jit_compile):
             seed=seed,
         )
 
-    return move
+    return take_steps
 
 
-def _run(kernel, move, state, num_steps, seed, report):
-    """Moves the chains, some steps a call, and returns what they went through."""
-    results, kept = kernel.bootstrap_results(state), []
-    for done in range(0, num_steps, _STEPS_AT_ONCE):
-        seed, now = tf.unstack(tfp.random.split_seed(seed, n=2))
-        states, traced, results = move(state, results, now)
-        state = states[-1]
-        kept.append({"state": states, **traced})
-        report(min(done + _STEPS_AT_ONCE, num_steps))
-    return {
-        name: np.concatenate([block[name].numpy() for block in kept])[:num_steps]
-        for name in kept[0]
-    }
+def _compiled_walk(sampler, stddev, jit_compile):
+    """A function that takes the chains any number of steps on from g [chains, D].
+
+    It returns what they went through, "values" being g [steps, chains, D].
+    """
+    take_steps = _compiled_steps(sampler, jit_compile)
+
+    def walk(values, num_steps, seed, report):
+        state = values / stddev
+        results, kept = sampler.bootstrap_results(state), []
+        for done in range(0, num_steps, _STEPS_AT_ONCE):
+            seed, now = tf.unstack(tfp.random.split_seed(seed, n=2))
+            states, traced, results = take_steps(state, results, now)
+            state = states[-1]
+            kept.append({"values": states * stddev, **traced})
+            report(min(done + _STEPS_AT_ONCE, num_steps))
+        return {
+            name: np.concatenate([block[name].numpy() for block in kept])[:num_steps]
+            for name in kept[0]
+        }
+
+    return walk
 
 
 def samples(model, x, draws):

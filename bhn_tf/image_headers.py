@@ -15,6 +15,9 @@ _PNG = b"\x89PNG"
 _JPEG = b"\xff\xd8\xff"
 _BMP = b"BM"
 _GIF = b"GIF8"
+# The bytes that blocks of a GIF begin with, of which one ends it.
+_GIF_IMAGE = 0x2C
+_GIF_TRAILER = 0x3B
 
 
 class ImageSize(NamedTuple):
@@ -79,8 +82,8 @@ def _of_gif(contents) -> ImageSize:
     """Walks from block to block: decoders unpack every picture to return the first."""
     pictures = []
     at = 13 + _bytes_of_colours(contents[10])
-    while at < len(contents) and contents[at] != 0x3B:
-        if contents[at] == 0x2C:
+    while at < len(contents) and contents[at] != _GIF_TRAILER:
+        if contents[at] == _GIF_IMAGE:
             width, height, flags = struct.unpack_from("<HHB", contents, at + 5)
             pictures.append((height, width))
             # The descriptor, its colours, and one byte before the data.

@@ -3,6 +3,13 @@
 import numpy as np
 import tensorflow as tf
 
+# The constants of NumPy's `SeedSequence`, under the names of its source.
+_INIT_A, _MULT_A = 0x43B0D7E5, 0x931E8875
+_INIT_B, _MULT_B = 0x8B51F9DD, 0x58F38DED
+_MIX_MULT_L, _MIX_MULT_R = 0xCA01F9DD, 0x4973F715
+_XSHIFT = 16
+_MASK32 = 0xFFFFFFFF
+
 
 def stateless_seed(seed=None) -> tf.Tensor:
     """Turns what a user calls a seed into the int32 pair of stateless random ops.
@@ -44,30 +51,31 @@ def _hashed(seed: tf.Tensor) -> tf.Tensor:
     A served model turns the seed of a request into the draws that Python makes of it.
     Numbers are 32 bits long, kept in int64, whose products wrap around harmlessly.
     """
-    bits = 0xFFFFFFFF
 
     def folded(value):
-        value = tf.bitwise.bitwise_and(value, bits)
-        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, 16))
+        value = tf.bitwise.bitwise_and(value, _MASK32)
+        shifted = tf.bitwise.right_shift(value, _XSHIFT)
+        return tf.bitwise.bitwise_xor(value, shifted)
 
     def hasher(constant, multiplier):
         def hashed(value):
             nonlocal constant
             value = tf.bitwise.bitwise_xor(value, constant)
-            constant = constant * multiplier & bits
+            constant = constant * multiplier & _MASK32
             return folded(value * constant)
 
         return hashed
 
-    hashed = hasher(0x43B0D7E5, 0x931E8875)
+    hashed = hasher(_INIT_A, _MULT_A)
     zero = tf.zeros([], tf.int64)
-    words = [tf.bitwise.bitwise_and(tf.cast(seed, tf.int64), bits), zero, zero, zero]
-    pool = [hashed(word) for word in words]
-    for source in range(4):
-        for target in range(4):
+    word = tf.bitwise.bitwise_and(tf.cast(seed, tf.int64), _MASK32)
+    pool = [hashed(each) for each in (word, zero, zero, zero)]
+    for source in range(len(pool)):
+        for target in range(len(pool)):
             if source != target:
-                mixed = 0xCA01F9DD * pool[target] - 0x4973F715 * hashed(pool[source])
+                mixed = _MIX_MULT_L * pool[target]
+                mixed -= _MIX_MULT_R * hashed(pool[source])
                 pool[target] = folded(mixed)
-    hashed = hasher(0x8B51F9DD, 0x58F38DED)
+    hashed = hasher(_INIT_B, _MULT_B)
     state = tf.stack([hashed(pool[0]), hashed(pool[1])])
     return tf.bitcast(tf.cast(state, tf.uint32), tf.int32)

@@ -85,13 +85,61 @@ class ActiveLearning:
     name = "active_learning"
 
     def load(self) -> dict:
-        return _load(_sized(self.config))
+        """Returns the pool, "train", and "test"."""
+        config = _sized(self.config)
+        sets = load_splits(config)
+        smallest = np.bincount(sets["train"][1]).min()
+        if config.initial_per_class > smallest:
+            raise UsageProblem(
+                f"--initial_per_class={config.initial_per_class}: the smallest class "
+                f"of {config.dataset} has {smallest} rows."
+            )
+        if config.candidate_size < config.query_size:
+            raise UsageProblem(
+                f"--candidate_size={config.candidate_size} is less than --query_size="
+                f"{config.query_size}, the number of candidates that are labelled."
+            )
+        shape = sets["train"][0].shape[1:]
+        for method in config.methods:
+            try:
+                _make_model(config, shape, num_classes(sets), method)
+            except ValueError as error:
+                raise UsageProblem(
+                    f"--network={config.network} --filters={config.filters}: no "
+                    f"network can be made for images of shape {tuple(shape)}. {error}"
+                ) from error
+        return sets
 
     def compute(self, folder: RunFolder, sets: dict) -> dict:
-        return _ask_and_train(_sized(self.config), folder, sets)
+        config = _sized(self.config)
+        runs = {}
+        for seed in range(config.seed, config.seed + config.num_seeds):
+            for method in config.methods:
+                for acquisition in config.acquisitions:
+                    runs[method, acquisition, seed] = _one_run(
+                        config, folder, sets, method, acquisition, seed
+                    )
+        results = {"curves": {}, "labels_needed": {}}
+        for (method, acquisition, seed), curve in runs.items():
+            for name, value in (
+                ("curves", curve),
+                ("labels_needed", _labels_needed(curve, config.target_accuracy)),
+            ):
+                of_method = results[name].setdefault(method, {})
+                of_method.setdefault(acquisition, {})[str(seed)] = value
+        _draw_pictures(config, folder, results["curves"])
+        return results
 
     def table(self, results: dict) -> str:
-        return _table(results, self.config.target_accuracy)
+        needed_for = f"labels for {self.config.target_accuracy:.0%}, by seed"
+        rows = [["", "acquisition", needed_for, "last accuracy"]]
+        for method, of_method in results["curves"].items():
+            for acquisition, by_seed in of_method.items():
+                needed = results["labels_needed"][method][acquisition].values()
+                last = np.mean([curve["accuracy"][-1] for curve in by_seed.values()])
+                text = ", ".join("-" if n is None else str(n) for n in needed)
+                rows.append([METHOD_NAMES[method], acquisition, text, f"{last:.4f}"])
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return f"\nCurves, pictures and all that was asked for are in {folder.path}/."
@@ -110,32 +158,6 @@ def _sized(config: Config) -> Config:
 
 
 # -- data and models ---------------------------------------------------------------
-
-
-def _load(config: Config) -> dict:
-    """The pool, "train", and "test"."""
-    sets = load_splits(config)
-    smallest = np.bincount(sets["train"][1]).min()
-    if config.initial_per_class > smallest:
-        raise UsageProblem(
-            f"--initial_per_class={config.initial_per_class}: the smallest class of "
-            f"{config.dataset} has {smallest} rows."
-        )
-    if config.candidate_size < config.query_size:
-        raise UsageProblem(
-            f"--candidate_size={config.candidate_size} is less than --query_size="
-            f"{config.query_size}, the number of candidates that are labelled."
-        )
-    shape = sets["train"][0].shape[1:]
-    for method in config.methods:
-        try:
-            _make_model(config, shape, num_classes(sets), method)
-        except ValueError as error:
-            raise UsageProblem(
-                f"--network={config.network} --filters={config.filters}: no network "
-                f"can be made for images of shape {tuple(shape)}. {error}"
-            ) from error
-    return sets
 
 
 def _initial_ids(labels, per_class: int, seed: int) -> np.ndarray:
@@ -181,26 +203,6 @@ def _make_model(config: Config, shape, num_classes: int, method: str):
 
 
 # -- the experiment ----------------------------------------------------------------
-
-
-def _ask_and_train(config: Config, folder: RunFolder, sets) -> dict:
-    runs = {}
-    for seed in range(config.seed, config.seed + config.num_seeds):
-        for method in config.methods:
-            for acquisition in config.acquisitions:
-                runs[method, acquisition, seed] = _one_run(
-                    config, folder, sets, method, acquisition, seed
-                )
-    results = {"curves": {}, "labels_needed": {}}
-    for (method, acquisition, seed), curve in runs.items():
-        for name, value in (
-            ("curves", curve),
-            ("labels_needed", _labels_needed(curve, config.target_accuracy)),
-        ):
-            of_method = results[name].setdefault(method, {})
-            of_method.setdefault(acquisition, {})[str(seed)] = value
-    _draw_pictures(config, folder, results["curves"])
-    return results
 
 
 def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
@@ -276,17 +278,6 @@ def _band(by_seed: dict) -> tuple:
     (first, *_) = by_seed.values()
     accuracy = [curve["accuracy"][:length] for curve in by_seed.values()]
     return first["num_labelled"][:length], accuracy
-
-
-def _table(results: dict, target: float) -> str:
-    rows = [["", "acquisition", f"labels for {target:.0%}, by seed", "last accuracy"]]
-    for method, of_method in results["curves"].items():
-        for acquisition, by_seed in of_method.items():
-            needed = results["labels_needed"][method][acquisition].values()
-            last = np.mean([curve["accuracy"][-1] for curve in by_seed.values()])
-            text = ", ".join("-" if n is None else str(n) for n in needed)
-            rows.append([METHOD_NAMES[method], acquisition, text, f"{last:.4f}"])
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,28 @@ class AdversarialDetection:
         return _train_and_attack(self.config, folder, sets)
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        epsilons = results["epsilons"]
+        # The nearest step, and of two as near the larger.
+        shown = min(
+            range(len(epsilons)), key=lambda i: (abs(epsilons[i] - _SHOWN_EPSILON), -i)
+        )
+        at = f"at {epsilons[shown]:g}"
+        rows = [["", "method", "accuracy", at, f"adversaries {at}", f"errors {at}"]]
+        first, *_ = results["methods"].values()
+        for attack in first["attacks"]:
+            for index, (method, found) in enumerate(results["methods"].items()):
+                curves = found["attacks"][attack]
+                values = [
+                    curves["accuracy"][0],
+                    curves["accuracy"][shown],
+                    curves["adversary_auroc"][_SHOWN_SCORE][shown],
+                    curves["error_auroc"][_SHOWN_SCORE][shown],
+                ]
+                names = ["" if index else attack, METHOD_NAMES[method]]
+                rows.append(
+                    names + ["-" if v is None else f"{100 * v:.2f}" for v in values]
+                )
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -211,7 +232,7 @@ def _auroc(scores_in, scores_out) -> float | None:
     return metrics.detection(scores_in, scores_out)["auroc"]
 
 
-# -- what is drawn and printed -------------------------------------------------------
+# -- what is drawn -------------------------------------------------------------------
 
 
 def _title(attack: str, number: int | None) -> str:
@@ -257,31 +278,6 @@ def _draw_pictures(config: Config, folder: RunFolder, results: dict) -> None:
             )
     for name, figure in pictures.items():
         plots.save(figure, folder.file(f"{name}.png"))
-
-
-def _table(results: dict) -> str:
-    epsilons = results["epsilons"]
-    # The nearest step, and of two as near the larger.
-    shown = min(
-        range(len(epsilons)), key=lambda i: (abs(epsilons[i] - _SHOWN_EPSILON), -i)
-    )
-    at = f"at {epsilons[shown]:g}"
-    rows = [["", "method", "accuracy", at, f"adversaries {at}", f"errors {at}"]]
-    first, *_ = results["methods"].values()
-    for attack in first["attacks"]:
-        for index, (method, found) in enumerate(results["methods"].items()):
-            curves = found["attacks"][attack]
-            values = [
-                curves["accuracy"][0],
-                curves["accuracy"][shown],
-                curves["adversary_auroc"][_SHOWN_SCORE][shown],
-                curves["error_auroc"][_SHOWN_SCORE][shown],
-            ]
-            names = ["" if index else attack, METHOD_NAMES[method]]
-            rows.append(
-                names + ["-" if v is None else f"{100 * v:.2f}" for v in values]
-            )
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

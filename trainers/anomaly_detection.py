@@ -65,13 +65,80 @@ class AnomalyDetection:
     name = "anomaly_detection"
 
     def load(self) -> dict:
-        return _load(self.config)
+        """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
+        config = self.config
+        splits, unseen = load_splits(config), {}
+        if config.exclude_class >= 0:
+            splits, unseen = _without_class(splits, config.exclude_class)
+        splits["train"] = training_rows(config, *splits["train"])
+        x = splits["test"][0]
+        require_models(_METHODS, config, x.shape[1:], num_classes(splits))
+        others = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
+        if not others and not unseen:
+            raise UsageProblem("--anomalies= is empty: give at least one set.")
+        return {**splits, "anomalies": {**unseen, **others}}
 
     def compute(self, folder: RunFolder, sets: dict) -> dict:
-        return _train_and_compare(self.config, folder, sets)
+        config = self.config
+        x_test, labels = sets["test"]
+        measured, scores = {}, {}
+        for method, model, seconds in train_methods(
+            _METHODS, config, folder, *sets["train"], num_classes(sets)
+        ):
+            inside = predict_uncertainty(config, model, x_test)
+            outside = {
+                name: predict_uncertainty(config, model, x)
+                for name, x in sets["anomalies"].items()
+            }
+            wrong = inside["mean"].argmax(axis=-1) != labels
+            measured[method] = _measure(inside, outside, wrong)
+            measured[method]["seconds"] = seconds
+            scores[METHOD_NAMES[method]] = {
+                "test": inside[config.score],
+                "wrong": wrong,
+                "anomalies": {
+                    name: found[config.score] for name, found in outside.items()
+                },
+            }
+            if method == "bhn":
+                folder.save_model("model.keras", model)
+                folder.export(model)
+        _draw_pictures(config, folder, scores)
+        rows = {name: len(x) for name, x in sets["anomalies"].items()}
+        return {
+            "methods": measured,
+            "rows": {"train": len(sets["train"][0]), "test": len(x_test), **rows},
+            "notes": {name: _STAND_INS[name] for name in rows if name in _STAND_INS},
+        }
 
     def table(self, results: dict) -> str:
-        return _table(results, self.config.score)
+        score = self.config.score
+        methods = results["methods"]
+        measures = {
+            name: {m: found["detection"][name][score] for m, found in methods.items()}
+            for name in next(iter(methods.values()))["detection"]
+        }
+        measures["own errors"] = {
+            m: found["error_detection"][score] for m, found in methods.items()
+        }
+        rows = [["", "method", "AUROC", "PR+", "PR-", "FPR95"]]
+        for name, by_method in measures.items():
+            for index, (method, found) in enumerate(by_method.items()):
+                names = ["" if index else name, METHOD_NAMES[method]]
+                rows.append(names + _percentages(found))
+        accuracies = [
+            f"{METHOD_NAMES[m]} {100 * found['accuracy']:.2f}"
+            for m, found in methods.items()
+        ]
+        notes = [f"{name} {note}." for name, note in results["notes"].items()]
+        return "\n".join(
+            [
+                "Accuracy in percent: " + ", ".join(accuracies),
+                "",
+                text_table(rows, numbers=range(1, len(rows[0]))),
+                *notes,
+            ]
+        )
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -92,20 +159,6 @@ def run(config: Config) -> dict:
 # -- data --------------------------------------------------------------------------
 
 
-def _load(config: Config) -> dict:
-    """Returns "train" and "test" as `(x, y)`, and "anomalies" by name."""
-    splits, unseen = load_splits(config), {}
-    if config.exclude_class >= 0:
-        splits, unseen = _without_class(splits, config.exclude_class)
-    splits["train"] = training_rows(config, *splits["train"])
-    x = splits["test"][0]
-    require_models(_METHODS, config, x.shape[1:], num_classes(splits))
-    others = load_anomalies(config, config.anomalies, x.shape[1:], len(x))
-    if not others and not unseen:
-        raise UsageProblem("--anomalies= is empty: give at least one set.")
-    return {**splits, "anomalies": {**unseen, **others}}
-
-
 def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
     """The splits without a class, and all its rows by the name of the set."""
     classes = num_classes(splits)
@@ -124,37 +177,6 @@ def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
 
 
 # -- the experiment ----------------------------------------------------------------
-
-
-def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
-    x_test, labels = sets["test"]
-    measured, scores = {}, {}
-    for method, model, seconds in train_methods(
-        _METHODS, config, folder, *sets["train"], num_classes(sets)
-    ):
-        inside = predict_uncertainty(config, model, x_test)
-        outside = {
-            name: predict_uncertainty(config, model, x)
-            for name, x in sets["anomalies"].items()
-        }
-        wrong = inside["mean"].argmax(axis=-1) != labels
-        measured[method] = _measure(inside, outside, wrong)
-        measured[method]["seconds"] = seconds
-        scores[METHOD_NAMES[method]] = {
-            "test": inside[config.score],
-            "wrong": wrong,
-            "anomalies": {name: found[config.score] for name, found in outside.items()},
-        }
-        if method == "bhn":
-            folder.save_model("model.keras", model)
-            folder.export(model)
-    _draw_pictures(config, folder, scores)
-    rows = {name: len(x) for name, x in sets["anomalies"].items()}
-    return {
-        "methods": measured,
-        "rows": {"train": len(sets["train"][0]), "test": len(x_test), **rows},
-        "notes": {name: _STAND_INS[name] for name in rows if name in _STAND_INS},
-    }
 
 
 def _measure(inside: dict, outside: dict, wrong) -> dict:
@@ -200,35 +222,6 @@ def _draw_pictures(config: Config, folder: RunFolder, scores: dict) -> None:
 
 
 # -- what is printed -----------------------------------------------------------------
-
-
-def _table(results: dict, score: str) -> str:
-    methods = results["methods"]
-    measures = {
-        name: {m: found["detection"][name][score] for m, found in methods.items()}
-        for name in next(iter(methods.values()))["detection"]
-    }
-    measures["own errors"] = {
-        m: found["error_detection"][score] for m, found in methods.items()
-    }
-    rows = [["", "method", "AUROC", "PR+", "PR-", "FPR95"]]
-    for name, by_method in measures.items():
-        for index, (method, found) in enumerate(by_method.items()):
-            names = ["" if index else name, METHOD_NAMES[method]]
-            rows.append(names + _percentages(found))
-    accuracies = [
-        f"{METHOD_NAMES[m]} {100 * found['accuracy']:.2f}"
-        for m, found in methods.items()
-    ]
-    notes = [f"{name} {note}." for name, note in results["notes"].items()]
-    return "\n".join(
-        [
-            "Accuracy in percent: " + ", ".join(accuracies),
-            "",
-            text_table(rows, numbers=range(1, len(rows[0]))),
-            *notes,
-        ]
-    )
 
 
 def _percentages(found: dict | None) -> list[str]:

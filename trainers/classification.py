@@ -84,13 +84,41 @@ class Classification:
         return {**splits, "anomalies": anomalies}
 
     def compute(self, folder: RunFolder, sets: dict) -> dict:
-        return _train_and_compare(self.config, folder, sets)
+        trials, diagnoses = [], {}
+        for index, trial in enumerate(_trials(self.config)):
+            label = f"-trial{index}" if index else ""
+            trials.append(_trial(trial, folder, sets, label, diagnoses))
+        results = {"methods": trials[0], "diagnosis": diagnoses}
+        if len(trials) == 1:
+            return results
+        means = {
+            name: _mean_of([trial[name] for trial in trials]) for name in trials[0]
+        }
+        return {**results, "methods": means, "trials": trials}
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        anomalies = list(next(iter(results["methods"].values()))["auroc"])
+        head = ["", "accuracy", "NLL", "ECE"]
+        head += [f"AUROC {name}" for name in anomalies] + ["seconds"]
+        rows = [head]
+        for method, found in results["methods"].items():
+            numbers = [f"{found[name]:.4f}" for name in ("accuracy", "nll", "ece")]
+            numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
+            rows.append([METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
+        table = text_table(rows, numbers=range(1, len(rows[0])))
+        return "\n".join([table, *_lines_of_findings(results.get("diagnosis", {}))])
 
     def where_to_look(self, folder: RunFolder) -> str:
-        return _where_to_look(folder)
+        return (
+            f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test images from "
+            "others (0.5 is chance, 1 perfect).\n"
+            f"Results, pictures and the trained model are in {folder.path}/:\n"
+            "  results.json, reliability.png, entropy.png, risk_coverage.png, "
+            "model.keras, saved_model/1\n"
+            "Try next:\n"
+            "  python -m trainers.classification --hypernet=iaf --output_dir=runs/iaf\n"
+            "  python -m trainers.classification --help"
+        )
 
 
 def run(config: Config) -> dict:
@@ -99,18 +127,6 @@ def run(config: Config) -> dict:
 
 
 # -- the experiment ----------------------------------------------------------------
-
-
-def _train_and_compare(config: Config, folder: RunFolder, sets: dict) -> dict:
-    trials, diagnoses = [], {}
-    for index, trial in enumerate(_trials(config)):
-        label = f"-trial{index}" if index else ""
-        trials.append(_trial(trial, folder, sets, label, diagnoses))
-    results = {"methods": trials[0], "diagnosis": diagnoses}
-    if len(trials) == 1:
-        return results
-    means = {name: _mean_of([trial[name] for trial in trials]) for name in trials[0]}
-    return {**results, "methods": means, "trials": trials}
 
 
 def _trials(config: Config) -> list[Config]:
@@ -223,19 +239,6 @@ def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
 # -- what is printed -----------------------------------------------------------------
 
 
-def _table(results: dict) -> str:
-    anomalies = list(next(iter(results["methods"].values()))["auroc"])
-    head = ["", "accuracy", "NLL", "ECE"]
-    head += [f"AUROC {name}" for name in anomalies] + ["seconds"]
-    rows = [head]
-    for method, found in results["methods"].items():
-        numbers = [f"{found[name]:.4f}" for name in ("accuracy", "nll", "ece")]
-        numbers += [f"{found['auroc'][name]:.4f}" for name in anomalies]
-        rows.append([METHOD_NAMES[method], *numbers, f"{found['seconds']:.0f}"])
-    table = text_table(rows, numbers=range(1, len(rows[0])))
-    return "\n".join([table, *_lines_of_findings(results.get("diagnosis", {}))])
-
-
 def _lines_of_findings(diagnoses: dict) -> list[str]:
     """What `bhn_tf.diagnose` says of the posteriors: a line a finding, and its mend."""
     lines = []
@@ -248,19 +251,6 @@ def _lines_of_findings(diagnoses: dict) -> list[str]:
         if not found["findings"]:
             lines.append("  no findings")
     return lines
-
-
-def _where_to_look(folder: RunFolder) -> str:
-    return (
-        f"\nAUROC: how well the {_SCORE.replace('_', ' ')} tells test images from "
-        "others (0.5 is chance, 1 perfect).\n"
-        f"Results, pictures and the trained model are in {folder.path}/:\n"
-        "  results.json, reliability.png, entropy.png, risk_coverage.png, "
-        "model.keras, saved_model/1\n"
-        "Try next:\n"
-        "  python -m trainers.classification --hypernet=iaf --output_dir=runs/iaf\n"
-        "  python -m trainers.classification --help"
-    )
 
 
 if __name__ == "__main__":

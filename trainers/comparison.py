@@ -23,7 +23,7 @@ from trainers.config import (
 )
 from trainers.networks import GENERATED, Layers, convolutional, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +172,7 @@ def train_methods(
         `(name, trained model, seconds of training)`.
     """
     epochs = _num_epochs(config, len(x))
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     for name in names:
         is_bayesian = name.startswith("bhn") or name == "bayes_by_backprop"
         # A kernel that is generated whole is one for all rows.

@@ -26,7 +26,7 @@ from trainers.config import (
 from trainers.image_sets import load_splits, num_classes
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 _LEVEL = 0.05
 
@@ -57,7 +57,19 @@ class CorrelatedWeights:
         return _train_and_test(self.config, folder, sets)
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        rows = [["", "D", "p < 0.05", "largest |r|", "accuracy", "seconds"]]
+        for name, found in results["methods"].items():
+            rows.append(
+                [
+                    name,
+                    f"{found['num_random']:,}",
+                    f"{found['fraction_below_0.05']:.4f}",
+                    f"{found['max_absolute_correlation']:.3f}",
+                    f"{found['accuracy']:.4f}",
+                    f"{found['seconds']:.0f}",
+                ]
+            )
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -75,7 +87,7 @@ def run(config: Config) -> dict:
 def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
     x, y = sets["train"]
     epochs = config.epochs or (10 if config.is_smoke else 50)
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     flow = dataclasses.replace(
         config,
         num_flow_layers=min(2, config.num_flow_layers)
@@ -145,22 +157,6 @@ def _most_correlated(found: correlation.PearsonTest) -> list[int]:
     """The four weights, or fewer, of the two most correlated pairs."""
     order = np.argsort(-np.abs(found.correlation))[:2]
     return list(dict.fromkeys(found.pairs[order].ravel().tolist()))
-
-
-def _table(results: dict) -> str:
-    rows = [["", "D", "p < 0.05", "largest |r|", "accuracy", "seconds"]]
-    for name, found in results["methods"].items():
-        rows.append(
-            [
-                name,
-                f"{found['num_random']:,}",
-                f"{found['fraction_below_0.05']:.4f}",
-                f"{found['max_absolute_correlation']:.3f}",
-                f"{found['accuracy']:.4f}",
-                f"{found['seconds']:.0f}",
-            ]
-        )
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ from trainers.text_sets import (
     load_text_anomalies,
     load_text_splits,
 )
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 _METHODS = {
     "original": "original",
@@ -168,7 +168,7 @@ def _load_text(config: Config) -> dict:
 def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
     x, y = data["train"]
     given = data["model"]
-    steps_per_epoch = -(-len(x) // config.batch_size)
+    steps_per_epoch = steps_of_epoch(len(x), config.batch_size)
     epochs = _num_epochs(config, len(x)) if given is None else 0
 
     def make_original():

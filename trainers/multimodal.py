@@ -129,7 +129,19 @@ class Multimodal:
         return _train_and_compare(self.config, folder, *rows)
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        names = {**_NAMES, "exact": "exact (grid)"}
+        rows = [["", "mass a,b>0", "mass a,b<0", "between", "E|a|", "bound (nats)"]]
+        for method, found in [*results["methods"].items(), ("exact", results["exact"])]:
+            bound = found.get("elbo", found.get("log_evidence"))
+            rows.append(
+                [
+                    names[method],
+                    *(f"{share:.3f}" for share in found["mass"].values()),
+                    f"{found['mean_absolute_a']:.3f}",
+                    "" if bound is None else f"{bound:.2f}",
+                ]
+            )
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -259,22 +271,6 @@ def _draw_picture(folder: RunFolder, exact: GridPosterior, draws: dict) -> None:
     # Every fourth cell is enough for contours.
     picture = plots.two_weights(shown, exact.axis[::4], exact.mass[::4, ::4])
     plots.save(picture, folder.file("modes.png"))
-
-
-def _table(results: dict) -> str:
-    names = {**_NAMES, "exact": "exact (grid)"}
-    rows = [["", "mass a,b>0", "mass a,b<0", "between", "E|a|", "bound (nats)"]]
-    for method, found in [*results["methods"].items(), ("exact", results["exact"])]:
-        bound = found.get("elbo", found.get("log_evidence"))
-        rows.append(
-            [
-                names[method],
-                *(f"{share:.3f}" for share in found["mass"].values()),
-                f"{found['mean_absolute_a']:.3f}",
-                "" if bound is None else f"{bound:.2f}",
-            ]
-        )
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

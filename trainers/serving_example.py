@@ -29,6 +29,7 @@ from trainers.config import (
     sizes,
 )
 from trainers.image_sets import load_splits
+from trainers.training import steps_of_epoch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run(config: Config) -> dict:
     model = bhn_tf.BayesianHypernet(
         network(), methods.hypernet(config), num_examples=len(x), seed=config.seed
     )
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     methods.compiled(model, config, num_steps)
     annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
     model.fit(x, y, config.batch_size, epochs=epochs, verbose=0, callbacks=[annealing])

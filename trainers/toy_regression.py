@@ -30,7 +30,7 @@ from trainers.config import (
 )
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import steps_of_epoch, train
 
 # What a hypernet generates in each Bayesian panel.
 _RANDOM = {"scales": "scale", "all_weights": "kernel_and_bias"}
@@ -85,7 +85,19 @@ class ToyRegression:
         return _train_and_compare(self.config, folder, *points)
 
     def table(self, results: dict) -> str:
-        return _table(results)
+        rows = [
+            ["", "std data", "outside", "HMC data", "outside", "ratio data", "outside"]
+        ]
+        for panel, found in results["panels"].items():
+            cells = [f"{std:.4f}" for std in found["epistemic_std"].values()]
+            if "hmc" in found:
+                cells += [
+                    f"{std:.4f}" for std in found["hmc"]["epistemic_std"].values()
+                ]
+                compared = found["epistemic_std_to_hmc"].values()
+                cells += [f"{values['ratio_of_means']:.2f}" for values in compared]
+            rows.append([_NAMES[panel], *cells, *[""] * (6 - len(cells))])
+        return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
         return (
@@ -105,7 +117,7 @@ def run(config: Config) -> dict:
 def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
     epochs = config.epochs or (300 if config.is_smoke else 40_000)
-    num_steps = epochs * -(-len(x) // config.batch_size)
+    num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     # Most of the run has the whole KL: it is then that weights learn to vary together.
     annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 10, 1))
     answers, found = {}, {}
@@ -270,18 +282,6 @@ def _draw_pictures(config: Config, folder: RunFolder, grid, answers, x, y) -> No
     spreads = {name: std for name, (_, std) in shown.items() if name != "deterministic"}
     curves = plots.std_curves(grid, spreads, _DATA_RANGE)
     plots.save(curves, folder.file("std.png"))
-
-
-def _table(results: dict) -> str:
-    rows = [["", "std data", "outside", "HMC data", "outside", "ratio data", "outside"]]
-    for panel, found in results["panels"].items():
-        cells = [f"{std:.4f}" for std in found["epistemic_std"].values()]
-        if "hmc" in found:
-            cells += [f"{std:.4f}" for std in found["hmc"]["epistemic_std"].values()]
-            compared = found["epistemic_std_to_hmc"].values()
-            cells += [f"{values['ratio_of_means']:.2f}" for values in compared]
-        rows.append([_NAMES[panel], *cells, *[""] * (6 - len(cells))])
-    return text_table(rows, numbers=range(1, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,11 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
+def steps_of_epoch(num_rows: int, batch_size: int) -> int:
+    """Returns the number of batches of an epoch, of which the last may be smaller."""
+    return -(-num_rows // batch_size)
+
+
 def shuffled_epochs(
     x, y, batch_size: int, seed: int, first_epoch: int, last_epoch: int
 ) -> tf.data.Dataset:
@@ -130,7 +135,7 @@ def train(
                 shuffled_epochs(
                     x, y, config.batch_size, config.seed, first_epoch, epochs
                 ),
-                steps_per_epoch=-(-len(x) // config.batch_size),
+                steps_per_epoch=steps_of_epoch(len(x), config.batch_size),
                 initial_epoch=first_epoch,
                 epochs=epochs,
                 verbose=0,

@@ -25,6 +25,10 @@ def checked_settings(
 ) -> dict:
     """Returns settings by name as JSON can hold them.
 
+    Args:
+        acquisition, query_size, num_samples, candidate_size, warm_start, seed: As
+            `ActiveLearner`.
+
     Raises:
         ValueError: If one makes no sense.
     """

@@ -12,7 +12,20 @@ from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 def export_calibrated(
     calibrated, directory, signatures, metrics, class_names=None
 ) -> str:
-    """Writes the next version; `Calibrated.export` tells the rest."""
+    """Writes the next version; `Calibrated.export` tells the rest.
+
+    Args:
+        calibrated: A `Calibrated`.
+        directory, signatures, metrics, class_names: As `Calibrated.export`.
+
+    Returns:
+        The path of the new version.
+
+    Raises:
+        ValueError: If a signature is unknown, an input is named `level` or `by`, or
+            there is not one name for each class.
+        OSError: If it cannot be written; nothing of it is left then.
+    """
     kinds = {
         "predict_interval": calibrated.makes_intervals,
         "predict_set": calibrated.makes_sets,

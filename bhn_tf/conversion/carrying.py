@@ -38,8 +38,7 @@ def carry_over(layer, copied) -> None:
 def _carry_kernel(layer, twin):
     bias = None if twin.bias is None else layer.bias
     if not isinstance(layer, WeightNorm):
-        is_embedding = hasattr(layer, "embeddings")
-        _set_kernel(twin, layer.embeddings if is_embedding else layer.kernel, bias)
+        _set_kernel(twin, twin.kernel_of(layer), bias)
         return
     if layer.input_scale is not None and twin.input_scale is None:
         # Left out of what is generated, a layer scales its inputs no more.

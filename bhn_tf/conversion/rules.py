@@ -20,7 +20,7 @@ from bhn_tf.conversion.twins import (
     modes_of,
     why_not,
 )
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.random_parts import RandomParts
 from bhn_tf.networks.copying import config_of, fresh_layer, is_graph
 from bhn_tf.networks.entered import CannotBeEntered
@@ -112,7 +112,7 @@ class ConversionRules:
         norms, is_cancelled = self._cancelling(layer)
         if is_cancelled and not isinstance(layer, ATTENTION):
             return self._of_cancelled(layer, norms)
-        random, remark = self._random, self._remark(layer, norms, is_cancelled)
+        random, remark = self._random, self._remark(layer, norms)
         target = TWINS[type(layer)]
         if random not in modes_of(target):
             # Numbers of words, say, are no inputs to scale.
@@ -134,7 +134,7 @@ class ConversionRules:
         """Makes the layers in the place of one inside a layer of somebody's own."""
         network = inner if is_graph(inner) else None
         paths = {inner: [inner.name]} if network is None else paths_of_layers(inner)
-        may_cancel = network is None and not self._random.startswith("kernel")
+        may_cancel = network is None and not generates_kernel(self._random)
         if may_cancel and normalizes_each_output(inner):
             raise CannotBeEntered(
                 f"it holds {inner.name!r}, which cancels the scales of what comes "
@@ -149,7 +149,7 @@ class ConversionRules:
         ends = self._ends.get(layer, [])
         norms = [end for end in ends if end is not None]
         is_everywhere = bool(norms) and len(norms) == len(ends)
-        return norms, is_everywhere and not self._random.startswith("kernel")
+        return norms, is_everywhere and not generates_kernel(self._random)
 
     def _of_cancelled(self, layer, norms):
         able = [
@@ -171,13 +171,13 @@ class ConversionRules:
             )
         return Decision(reason)
 
-    def _remark(self, layer, norms, is_cancelled):
+    def _remark(self, layer, norms):
         """What a normalisation behind it does to a random layer."""
         if not norms:
             return ""
         if isinstance(layer, ATTENTION):
             return f"{self._names(norms)} cancels the scale of its last projection"
-        if not self._random.startswith("kernel"):
+        if not generates_kernel(self._random):
             return f"{self._names(norms)} normalises it in one branch only"
         has_bias = self._random == "kernel_and_bias" and layer.bias is not None
         bias = " and its bias" if has_bias else ""
@@ -203,7 +203,7 @@ class ConversionRules:
         """Why a normalisation that replaces no scale stays as it is, or nothing."""
         if isinstance(layer, keras.layers.BatchNormalization):
             return "cancels no scale that would be generated"
-        if self._random.startswith("kernel"):
+        if generates_kernel(self._random):
             return "has no kernel"
         if not has_gamma(layer):
             return "with scale=False it has no γ to generate"

@@ -85,7 +85,7 @@ def diagnose(
             "at random, and all have a label."
         )
     model.check_data(x, y)
-    rows = chosen_rows(model, x, y, max_rows, seed)
+    rows = chosen_rows(x, y, max_rows, seed)
     draws = model.posterior.draw(num_samples, seed)
     measured = measure(model, rows, draws.values, level)
     measurements, findings = _of_predictions(model, measured, seed, level)
@@ -159,7 +159,7 @@ def _of_predictions(model, measured, seed, level):
 
 def _of_posterior(model, rows, seed):
     """Widths, collapse, and what a flow adds."""
-    few = chosen_rows(model, *rows, _MOST_ROWS_OF_WIDTHS, seed)
+    few = chosen_rows(*rows, _MOST_ROWS_OF_WIDTHS, seed)
     relative = widths.relative_variances(model, few, _NUM_PAIRS, seed)
     draws, log_prob = of_layers.draws_of(model, seed)
     layers = of_layers.layer_posteriors(model, draws, relative)
@@ -179,51 +179,63 @@ def _of_posterior(model, rows, seed):
 
 def _of_settings(objective: Bound, num_train):
     """Whether N and all weights are those of the evidence lower bound."""
-    findings = []
-    examples = objective.examples
-    told, counted = examples.value, num_train or examples.counted
-    if told and counted and abs(told / counted - 1) > _TOLERATED_N:
-        surer = "surer" if told > counted else "less sure"
-        findings.append(
-            Finding(
-                "num_examples",
-                None,
-                "warning",
-                float(told),
-                f"N is {told:,}, and the training had {counted:,} examples: the "
-                f"posterior is as if there were {told / counted:.3g} times as many, "
-                f"{surer} than the data allow.",
-                f"Set `model.num_examples = {counted}`, or leave it out for `fit` to "
-                "count, and train on.",
-            )
+    counted = num_train or objective.examples.counted
+    return [
+        *_of_num_examples(objective.examples.value, counted),
+        *_of_kl_weight(objective.settled_kl_weight),
+        *_of_loss_weights(objective.loss_weights),
+    ]
+
+
+def _of_num_examples(told, counted) -> list[Finding]:
+    if not (told and counted) or abs(told / counted - 1) <= _TOLERATED_N:
+        return []
+    surer = "surer" if told > counted else "less sure"
+    return [
+        Finding(
+            name="num_examples",
+            layer=None,
+            severity="warning",
+            value=float(told),
+            message=f"N is {told:,}, and the training had {counted:,} examples: the "
+            f"posterior is as if there were {told / counted:.3g} times as many, "
+            f"{surer} than the data allow.",
+            mend=f"Set `model.num_examples = {counted}`, or leave it out for `fit` to "
+            "count, and train on.",
         )
-    weight = objective.settled_kl_weight
-    if weight != 1.0:
-        findings.append(
-            Finding(
-                "kl_weight",
-                None,
-                "note",
-                weight,
-                f"The KL was weighted {weight:.3g} times: what is trained is no bound "
-                "of the evidence.",
-                "Compile with `kl_weight=1.0` and train on, or report it: widths are "
-                "measured against a weight of 1.",
-            )
+    ]
+
+
+def _of_kl_weight(weight) -> list[Finding]:
+    if weight == 1.0:
+        return []
+    return [
+        Finding(
+            name="kl_weight",
+            layer=None,
+            severity="note",
+            value=weight,
+            message=f"The KL was weighted {weight:.3g} times: what is trained is no "
+            "bound of the evidence.",
+            mend="Compile with `kl_weight=1.0` and train on, or report it: widths are "
+            "measured against a weight of 1.",
         )
-    weights = objective.loss_weights
-    if any(weight != 1.0 for weight in weights):
-        findings.append(
-            Finding(
-                "loss_weights",
-                None,
-                "note",
-                max(weights),
-                f"Outputs were weighted {weights}: each counts as if there were so "
-                "many times its examples, and a layer is surer, or less sure, than "
-                "the data allow.",
-                "Compile without `loss_weights` and train on, or report it: widths "
-                "are measured against weights of 1.",
-            )
+    ]
+
+
+def _of_loss_weights(weights) -> list[Finding]:
+    if all(weight == 1.0 for weight in weights):
+        return []
+    return [
+        Finding(
+            name="loss_weights",
+            layer=None,
+            severity="note",
+            value=max(weights),
+            message=f"Outputs were weighted {weights}: each counts as if there were so "
+            "many times its examples, and a layer is surer, or less sure, than "
+            "the data allow.",
+            mend="Compile without `loss_weights` and train on, or report it: widths "
+            "are measured against weights of 1.",
         )
-    return findings
+    ]

@@ -38,7 +38,7 @@ class MeasuredRows(NamedTuple):
     reference_means: np.ndarray | None
 
 
-def chosen_rows(model, x, y, max_rows: int | None, seed: int):
+def chosen_rows(x, y, max_rows: int | None, seed: int):
     """Returns tensors of at most `max_rows` rows, chosen at random."""
     feed = feed_of(x, y).as_tensors()
     # A list would be taken for one tensor.

@@ -6,6 +6,7 @@ import string
 import keras
 import tensorflow as tf
 
+from bhn_tf.layers.generated import is_of_rows
 from bhn_tf.layers.weight_norm import WeightNorm
 
 
@@ -94,7 +95,7 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         return [shift + outputs.index(label) for label in kernel if label in outputs]
 
     def _over_outputs(self, values, variable, outputs):
-        is_per_row = len(values.shape) > len(variable.shape)
+        is_per_row = is_of_rows(values, variable)
         rank, sizes = len(outputs.shape), list(variable.shape)
         if variable is self.bias:
             # Keras keeps a bias in the shape of the outputs' last axes.

@@ -65,6 +65,9 @@ class WeightNormEmbedding(WeightNorm, keras.layers.Embedding):
         """The variable v, which Keras calls the embeddings."""
         return self.embeddings
 
+    def kernel_of(self, layer):
+        return layer.embeddings
+
     def build(self, input_shape=None):
         if not self.built:
             super().build(input_shape)

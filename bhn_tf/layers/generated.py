@@ -62,3 +62,26 @@ def current_value(variable) -> tf.Tensor:
     """Returns the generated value of a variable, or its own outside a scope."""
     value = generated_value(variable)
     return tf.convert_to_tensor(variable) if value is None else value
+
+
+def is_of_rows(value, variable) -> bool:
+    """Whether there is a value for each row."""
+    return len(value.shape) > len(variable.shape)
+
+
+def over_axes(variable, axes, outputs) -> tf.Tensor:
+    """Shapes the values of a variable, or a set for each row, like outputs.
+
+    Args:
+        variable: It has an axis for each of `axes`.
+        axes: Axes of the outputs: a number, or several in order.
+        outputs: A tensor, rows first.
+    """
+    values = current_value(variable)
+    shape = [1] * len(outputs.shape)
+    axes = axes if isinstance(axes, list | tuple) else [axes]
+    for axis, size in zip(axes, variable.shape, strict=True):
+        shape[axis] = size
+    if is_of_rows(values, variable):
+        shape[0] = -1
+    return tf.cast(tf.reshape(values, shape), outputs.dtype)

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import keras
 
-from bhn_tf.layers.random_affine import RandomAffine, over_axes
+from bhn_tf.layers.generated import over_axes
+from bhn_tf.layers.random_affine import RandomAffine
 from bhn_tf.layers.random_layer import RandomLayer
 
 

@@ -2,9 +2,7 @@
 
 from typing import Any, ClassVar
 
-import tensorflow as tf
-
-from bhn_tf.layers.generated import current_value
+from bhn_tf.layers.generated import over_axes
 from bhn_tf.layers.random_layer import RandomLayer
 
 
@@ -82,21 +80,3 @@ class RandomAffine(RandomLayer):
     def get_config(self):
         config = super().get_config()
         return {**config, "scale": self._has_scale, "center": self._has_center}
-
-
-def over_axes(variable, axes, outputs) -> tf.Tensor:
-    """Shapes the values of a variable, or a set for each row, like outputs.
-
-    Args:
-        variable: It has an axis for each of `axes`.
-        axes: Axes of the outputs: a number, or several in order.
-        outputs: A tensor, rows first.
-    """
-    values = current_value(variable)
-    shape = [1] * len(outputs.shape)
-    axes = axes if isinstance(axes, list | tuple) else [axes]
-    for axis, size in zip(axes, variable.shape, strict=True):
-        shape[axis] = size
-    if len(values.shape) > len(variable.shape):
-        shape[0] = -1
-    return tf.cast(tf.reshape(values, shape), outputs.dtype)

@@ -19,6 +19,11 @@ def is_restricted(variable) -> bool:
     return variable.regularizer is not None or variable.constraint is not None
 
 
+def generates_kernel(random: str) -> bool:
+    """Whether kernels are generated whole, without scales."""
+    return random.startswith("kernel")
+
+
 class RandomLayer:
     """Mixin before a Keras layer: says which of its weights are generated.
 
@@ -68,7 +73,7 @@ class RandomLayer:
     @property
     def supports_scales_per_row(self) -> bool:
         """Whether every row can have a draw of its own."""
-        return not self.random.startswith("kernel")
+        return not generates_kernel(self.random)
 
     def require_floats(self, inputs) -> None:
         """Raises `TypeError` for integers and booleans, which nobody has scaled."""

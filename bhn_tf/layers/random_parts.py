@@ -3,7 +3,7 @@
 import keras
 
 from bhn_tf import keras_adapter
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.weight_norm import WeightNorm
 
 
@@ -60,7 +60,7 @@ class RandomParts:
     @property
     def supports_scales_per_row(self) -> bool:
         """Whether every row can have a draw of its own."""
-        return not self.random.startswith("kernel")
+        return not generates_kernel(self.random)
 
     def fold_into(self, layer) -> None:
         """As `RandomLayer.fold_into`, of what a Keras layer has no parts for.

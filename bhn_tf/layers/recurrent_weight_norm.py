@@ -13,8 +13,13 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from bhn_tf.layers.generated import current_value, generated_value, generated_values
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.generated import (
+    current_value,
+    generated_value,
+    generated_values,
+    is_of_rows,
+)
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.recurrent_cells import CellWeights, ScalesOfRows
 from bhn_tf.norms import inverse_norm
 
@@ -77,7 +82,7 @@ class RecurrentWeightNorm(RandomLayer):
     def build(self, sequences_shape, initial_state_shape=None):
         super().build(sequences_shape, initial_state_shape)
         self.scale = self.recurrent_scale = None
-        if not self.random.startswith("kernel"):
+        if not generates_kernel(self.random):
             self.scale = self._add_scale("scale", self.direction)
             self.recurrent_scale = self._add_scale(
                 "recurrent_scale", self.recurrent_direction
@@ -208,7 +213,7 @@ class RecurrentWeightNorm(RandomLayer):
 
     def _has_draw_for_each_row(self) -> bool:
         return any(
-            len(current_value(variable).shape) > len(variable.shape)
+            is_of_rows(current_value(variable), variable)
             for variable in self.generated_weights
         )
 
@@ -217,8 +222,7 @@ class RecurrentWeightNorm(RandomLayer):
         if variable is None:
             return None
         value = current_value(variable)
-        is_per_row = len(value.shape) > len(variable.shape)
-        return self._cast(value if is_per_row else value[None])
+        return self._cast(value if is_of_rows(value, variable) else value[None])
 
     def _cast(self, value):
         return tf.cast(value, self.cell.compute_dtype)

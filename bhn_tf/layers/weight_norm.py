@@ -13,8 +13,13 @@ from typing import ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
-from bhn_tf.layers.generated import current_value, generated_value
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.generated import (
+    current_value,
+    generated_value,
+    is_of_rows,
+    over_axes,
+)
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.norms import inverse_norm
 
 
@@ -56,6 +61,13 @@ class WeightNorm(RandomLayer):
         "kernel_and_bias": ("direction", "bias"),
     }
 
+    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
+    #: weights than outputs.
+    SCALES_KERNEL = False
+
+    # What the Keras layer has.
+    compute_dtype: str
+
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
         if kwargs.get("lora_rank") or kwargs.get("quantization_config"):
             raise ValueError(
@@ -74,7 +86,7 @@ class WeightNorm(RandomLayer):
     def build(self, input_shape):
         super().build(input_shape)
         self.scale = None
-        if not self.random.startswith("kernel"):
+        if not generates_kernel(self.random):
             initializer = self.scale_initializer or self.kernel_norm
             self.scale = self.add_weight(
                 name="scale", shape=self._scale_shape(), initializer=initializer
@@ -128,7 +140,8 @@ class WeightNorm(RandomLayer):
     def call(self, inputs):
         shared = generated_value(self) or self.shared_by_draws()
         if self.input_scale is not None:
-            inputs *= self._over_inputs(current_value(self.input_scale), inputs)
+            axes = self._axes_of_inputs(inputs.shape)
+            inputs *= over_axes(self.input_scale, axes, inputs)
         scale = None if self.scale is None else current_value(self.scale)
         outputs = shared.product
         if outputs is None and self._scales_kernel(scale):
@@ -161,16 +174,9 @@ class WeightNorm(RandomLayer):
         product = self._unscaled_product(inputs, factor)
         return SharedByDraws(factor, product)
 
-    # What the Keras layer has.
-    compute_dtype: str
-
-    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
-    #: weights than outputs.
-    SCALES_KERNEL = False
-
     def _scales_kernel(self, scale) -> bool:
-        is_per_row = scale is not None and len(scale.shape) > len(self.scale.shape)
-        return self.SCALES_KERNEL and scale is not None and not is_per_row
+        is_shared = scale is not None and not is_of_rows(scale, self.scale)
+        return self.SCALES_KERNEL and is_shared
 
     @property
     def _normalizes_outputs(self) -> bool:
@@ -191,17 +197,6 @@ class WeightNorm(RandomLayer):
             kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
         return self._product(inputs, tf.cast(kernel, self.compute_dtype))
 
-    def _over_inputs(self, values, inputs):
-        """Shapes a scale for each input feature, or a set for each row, like inputs."""
-        is_per_row = len(values.shape) > len(self.input_scale.shape)
-        shape = [1] * len(inputs.shape)
-        axes = self._axes_of_inputs(inputs.shape)
-        for axis, size in zip(axes, self.input_scale.shape, strict=True):
-            shape[axis] = size
-        if is_per_row:
-            shape[0] = -1
-        return tf.cast(tf.reshape(values, shape), inputs.dtype)
-
     def _over_kernel(self, values):
         """Shapes one value for each output to multiply the kernel."""
         sizes, axes = self.direction.shape, self._norm_axes()
@@ -211,8 +206,8 @@ class WeightNorm(RandomLayer):
 
     def _over_outputs(self, values, variable, outputs):
         """Shapes the values of a variable, or a set for each row, like the outputs."""
-        is_per_row = len(values.shape) > len(variable.shape)
-        shape = [-1 if is_per_row else 1] + [1] * (len(outputs.shape) - 1)
+        num_rows = -1 if is_of_rows(values, variable) else 1
+        shape = [num_rows] + [1] * (len(outputs.shape) - 1)
         shape[self._channel_axis()] = outputs.shape[self._channel_axis()]
         return tf.cast(tf.reshape(values, shape), outputs.dtype)
 
@@ -259,10 +254,12 @@ class WeightNorm(RandomLayer):
         by_group = tf.transpose(tf.reshape(values, [groups, -1]))
         return tf.repeat(by_group, self.direction.shape[-1] // groups, axis=1)
 
+    def kernel_of(self, layer):
+        """The variable of a Keras layer that has the place of this one's direction."""
+        return layer.kernel
+
     def fold_into(self, layer):
-        is_embedding = hasattr(layer, "embeddings")
-        kernel = layer.embeddings if is_embedding else layer.kernel
-        kernel.assign(self.folded_kernel())
+        self.kernel_of(layer).assign(self.folded_kernel())
         if self.bias is not None:
             layer.bias.assign(current_value(self.bias))
 

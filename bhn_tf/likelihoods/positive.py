@@ -1,4 +1,4 @@
-"""Likelihoods of positive numbers and of shares, censored times among them."""
+"""Likelihoods of positive numbers and of shares."""
 
 import keras
 import tensorflow as tf

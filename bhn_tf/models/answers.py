@@ -267,6 +267,9 @@ def answer_batches(
 
     Returns:
         Arrays of these rows, in the structure.
+
+    Raises:
+        ValueError: If the data yield no batch.
     """
     batches = keras_adapter.batches_for_prediction(
         x, batch_size, steps, model.distribute_strategy

@@ -394,6 +394,10 @@ class BayesianHypernet(PredictiveModel):
             A copy of the primary with the draw in its weights; it shares nothing
             with this model.
 
+        Raises:
+            ValueError: If the model has no weights yet, `seed` is negative or no
+                integer, or `scales` has another shape.
+
         Example:
         ```python
         network = model.draw(seed=1)

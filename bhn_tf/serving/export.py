@@ -21,6 +21,12 @@ def export_version(
 
     Returns:
         The path of the new version.
+
+    Raises:
+        ValueError: If a number makes no sense, a signature is unknown, a seed is given
+            without `ensemble`, an input has a name that a signature needs, or the model
+            cannot say what it takes.
+        OSError: If it cannot be written; nothing of it is left then.
     """
     check_count("num_samples", num_samples, minimum=1)
     asked = check_signatures(signatures)

@@ -95,6 +95,9 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
     Returns:
         `InputSpecs` with any number of rows, in the order of the structure that the
         network takes them in, and that structure.
+
+    Raises:
+        ValueError: If the network declares no inputs and no shapes are given.
     """
     declared = getattr(network, "inputs", None)
     if declared:
@@ -110,7 +113,7 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
         )
     names = _input_names(structure)
     tensors = keras.tree.flatten(structure)
-    dtypes = _in_order(fed, structure, names)
+    dtypes = _in_order(fed, names)
     specs = {
         name: tf.TensorSpec(
             [None, *tensor.shape[1:]], _served_dtype(tensor.dtype, dtype), name=name
@@ -164,7 +167,7 @@ def _is_automatic(name, layer) -> bool:
     return re.fullmatch(re.escape(words) + r"(_\d+)?", name) is not None
 
 
-def _in_order(fed, structure, names) -> list:
+def _in_order(fed, names) -> list:
     """Dtypes of the fed data in the order of the names."""
     if isinstance(fed, dict) and not any(map(keras.tree.is_nested, fed.values())):
         if set(fed) == set(names):

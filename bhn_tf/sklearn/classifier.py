@@ -67,6 +67,11 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
 
         Returns:
             The estimator.
+
+        Raises:
+            ValueError: If an argument of the estimator makes no sense, the rows do not
+                fit or are NaN, all weights are 0, all labels are of one class, or the
+                likelihood is not of these classes.
         """
         x, y = validate_data(self, X, y, dtype="float32", ensure_min_samples=2)
         check_classification_targets(y)

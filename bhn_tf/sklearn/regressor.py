@@ -66,6 +66,10 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
 
         Returns:
             The estimator.
+
+        Raises:
+            ValueError: If an argument of the estimator makes no sense, the rows do not
+                fit or are NaN, all weights are 0, or the likelihood is of classes.
         """
         x, y = validate_data(
             self,
