@@ -280,5 +280,10 @@ def _band(by_seed: dict) -> tuple:
     return first["num_labelled"][:length], accuracy
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

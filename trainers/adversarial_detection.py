@@ -280,5 +280,10 @@ def _draw_pictures(config: Config, folder: RunFolder, results: dict) -> None:
         plots.save(figure, folder.file(f"{name}.png"))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -230,5 +230,10 @@ def _percentages(found: dict | None) -> list[str]:
     return [f"{100 * found[k]:.2f}" for k in ("auroc", "aupr_in", "aupr_out", "fpr95")]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

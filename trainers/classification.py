@@ -253,5 +253,10 @@ def _lines_of_findings(diagnoses: dict) -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ from trainers.config import (
 )
 from trainers.networks import GENERATED, Layers, convolutional, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import steps_of_epoch, train
+from trainers.training import epochs_of_annealing, steps_of_epoch, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +185,7 @@ def train_methods(
 
         # The network learns to predict before it learns to be uncertain.
         annealing = callbacks.KLAnnealing(
-            start=0.0, end=config.kl_weight, epochs=max(epochs // 2, 1)
+            start=0.0, end=config.kl_weight, epochs=epochs_of_annealing(epochs, 2)
         )
         only_bayesian = [annealing] if is_bayesian else []
         model, seconds = train(

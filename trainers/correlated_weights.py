@@ -26,7 +26,7 @@ from trainers.config import (
 from trainers.image_sets import load_splits, num_classes
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import steps_of_epoch, train
+from trainers.training import epochs_of_annealing, steps_of_epoch, train
 
 _LEVEL = 0.05
 
@@ -75,7 +75,8 @@ class CorrelatedWeights:
         return (
             f"\nOf independent weights, {_LEVEL} of the p-values are below {_LEVEL}.\n"
             f"Results and pictures are in {folder.path}/:\n"
-            "  results.json, p_values.png, scatter_matrix.png, model.keras"
+            "  results.json, p_values.png, scatter_matrix.png, model.keras, "
+            "saved_model/1"
         )
 
 
@@ -101,6 +102,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
         config.hypernet: flow,
         "mean_field": dataclasses.replace(config, hypernet="mean_field"),
     }
+    annealing = callbacks.KLAnnealing(0.0, epochs=epochs_of_annealing(epochs, 2))
     measured, p_values = {}, {}
     for name, variant in variants.items():
         model, seconds = train(
@@ -113,7 +115,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
             x,
             y,
             epochs,
-            callbacks=[callbacks.KLAnnealing(0.0, epochs=max(epochs // 2, 1))],
+            callbacks=[annealing],
         )
         draws = model.sample_scales(config.num_samples, config.seed)
         found = correlation.pearson_test(draws, config.num_tested, config.seed)
@@ -128,6 +130,7 @@ def _train_and_test(config: Config, folder: RunFolder, sets: dict) -> dict:
         }
         if name == config.hypernet:
             folder.save_model("model.keras", model)
+            folder.export(model)
             shown = _most_correlated(found)
             picture = plots.scatter_matrix(
                 draws[:, shown], [f"weight {index}" for index in shown]
@@ -159,5 +162,10 @@ def _most_correlated(found: correlation.PearsonTest) -> list[int]:
     return list(dict.fromkeys(found.pairs[order].ravel().tolist()))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -153,5 +153,10 @@ def _merged(earlier: dict, found: dict, part: str) -> list[dict]:
     return [row for row in earlier.get(part, []) if row.get("set") not in sets] + new
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

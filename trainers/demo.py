@@ -87,5 +87,10 @@ def run(config: Config) -> None:
         server.server_close()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -277,5 +277,10 @@ def _table(results: dict) -> str:
     )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

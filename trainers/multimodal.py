@@ -28,7 +28,7 @@ from trainers.config import (
     run_binary,
 )
 from trainers.run_folder import RunFolder
-from trainers.training import train
+from trainers.training import epochs_of_annealing, train
 
 NUM_ROWS = 15
 NOISE_STDDEV = 0.5
@@ -146,7 +146,8 @@ class Multimodal:
     def where_to_look(self, folder: RunFolder) -> str:
         return (
             "\nMass: share of the draws with a and b both positive, or both negative.\n"
-            f"Results and pictures are in {folder.path}/: results.json, modes.png"
+            f"Results and pictures are in {folder.path}/:\n"
+            "  results.json, modes.png, model.keras, saved_model/1"
         )
 
 
@@ -159,6 +160,8 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     families = ["realnvp", "iaf"] if config.hypernet == "both" else [config.hypernet]
     # Every epoch is one step on all rows.
     epochs = config.epochs or (300 if config.is_smoke else 3_000)
+    # The likelihood comes in slowly, and parts the prior without losing a mode.
+    annealing = callbacks.KLAnnealing(100.0, epochs=epochs_of_annealing(epochs, 2))
     measured, draws = {}, {}
     for family in families:
         model, seconds = train(
@@ -169,8 +172,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
             x,
             y,
             epochs,
-            # The likelihood comes in slowly, and parts the prior without losing a mode.
-            callbacks=[callbacks.KLAnnealing(100.0, epochs=max(epochs // 2, 1))],
+            callbacks=[annealing],
         )
         draws[family] = model.sample_scales(config.num_samples, config.seed)
         bound = model.elbo(x, y, num_samples=5_000, seed=config.seed)
@@ -181,6 +183,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
             "seconds": seconds,
         }
     folder.save_model("model.keras", model)
+    folder.export(model)
     exact = GridPosterior()
     measured["hmc"], draws["hmc"] = _hamiltonian(config, model, x, y)
     _draw_picture(folder, exact, draws)
@@ -273,5 +276,10 @@ def _draw_picture(folder: RunFolder, exact: GridPosterior, draws: dict) -> None:
     plots.save(picture, folder.file("modes.png"))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

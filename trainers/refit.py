@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bhn_tf import callbacks
 from bhn_tf.data_feeds.epochs import batches_of_epochs
+from trainers.training import epochs_of_annealing
 
 #: The learning rate and the weight of the KL change from one part of a fit to the next.
 _PARTS = 20
@@ -81,7 +82,7 @@ class Refitter:
             verbose=0,
             callbacks=[
                 falling_rate(self._learning_rate, self._parts),
-                callbacks.KLAnnealing(0.0, epochs=max(self._parts // 4, 1)),
+                callbacks.KLAnnealing(0.0, epochs=epochs_of_annealing(self._parts, 4)),
             ],
         )
         return model

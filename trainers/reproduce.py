@@ -161,5 +161,10 @@ def _write_page(page: Path, tables, results_dir: Path) -> None:
     write_text(page, page_with_tables(text, tables, results_dir, relative))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -56,8 +56,11 @@ class Config(CheckedConfig):
     overwrite: bool = flag(False, "Delete the parts of another run in --output.")
 
 
-def run(config: Config) -> scoring.Summary:
+def run(config: Config) -> dict:
     """Scores, shows the progress and prints what was done.
+
+    Returns:
+        The fields of `bhn_tf.scoring.Summary`, by name.
 
     Raises:
         UsageProblem: If input, output and model do not fit.
@@ -90,7 +93,7 @@ def run(config: Config) -> scoring.Summary:
         ) from error
     progress.finish()
     _tell(config, summary)
-    return summary
+    return dataclasses.asdict(summary)
 
 
 def _tell(config, summary) -> None:
@@ -127,5 +130,10 @@ class _Progress:
             self._bar.update(self._done, finalize=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -204,5 +204,10 @@ def _of_grpc(address, model_name):
     return ask
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ from trainers.config import (
     sizes,
 )
 from trainers.image_sets import load_splits
-from trainers.training import steps_of_epoch
+from trainers.training import epochs_of_annealing, steps_of_epoch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run(config: Config) -> dict:
     )
     num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     methods.compiled(model, config, num_steps)
-    annealing = callbacks.KLAnnealing(start=0.0, epochs=max(epochs // 2, 1))
+    annealing = callbacks.KLAnnealing(start=0.0, epochs=epochs_of_annealing(epochs, 2))
     model.fit(x, y, config.batch_size, epochs=epochs, verbose=0, callbacks=[annealing])
     scores = model.evaluate(
         x_test,
@@ -144,5 +144,10 @@ def _write_requests(folder: Path, path: str, x, y) -> None:
     write_text(folder / "answers.json", json.dumps(answers, indent=1) + "\n")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -30,10 +30,11 @@ from trainers.config import (
 )
 from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
-from trainers.training import steps_of_epoch, train
+from trainers.training import epochs_of_annealing, steps_of_epoch, train
 
 # What a hypernet generates in each Bayesian panel.
 _RANDOM = {"scales": "scale", "all_weights": "kernel_and_bias"}
+_FILES = {"scales": "model.keras", "all_weights": "all_weights.keras"}
 _NAMES = {
     "deterministic": "deterministic",
     "scales": "hypernet, scales",
@@ -105,7 +106,8 @@ class ToyRegression:
             f"averaged\nover inputs in {_DATA_RANGE} (data) and the rest of "
             f"{_SHOWN_RANGE} (outside).\n"
             f"Results and pictures are in {folder.path}/:\n"
-            "  results.json, regression.png, std.png, scales.keras, all_weights.keras"
+            "  results.json, regression.png, std.png, model.keras (scales), "
+            "all_weights.keras, saved_model/1"
         )
 
 
@@ -119,7 +121,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     epochs = config.epochs or (300 if config.is_smoke else 40_000)
     num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     # Most of the run has the whole KL: it is then that weights learn to vary together.
-    annealing = callbacks.KLAnnealing(0.0, epochs=max(epochs // 10, 1))
+    annealing = callbacks.KLAnnealing(0.0, epochs=epochs_of_annealing(epochs, 10))
     answers, found = {}, {}
     for panel in _NAMES:
         is_bayesian = panel in _RANDOM
@@ -138,7 +140,9 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
         )
         found[panel] = {**_measure(grid, answers[panel]), "seconds": seconds}
         if is_bayesian:
-            folder.save_model(f"{panel}.keras", model)
+            folder.save_model(_FILES[panel], model)
+            if panel == "scales":
+                folder.export(model)
             draws = _hamiltonian(config, folder, panel, model, x, y)
             answers[f"{panel}_hmc"] = hamiltonian.predict_uncertainty(
                 model, grid, draws.draws
@@ -284,5 +288,10 @@ def _draw_pictures(config: Config, folder: RunFolder, grid, answers, x, y) -> No
     plots.save(curves, folder.file("std.png"))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

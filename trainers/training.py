@@ -39,6 +39,15 @@ def steps_of_epoch(num_rows: int, batch_size: int) -> int:
     return -(-num_rows // batch_size)
 
 
+def epochs_of_annealing(epochs: int, part: int) -> int:
+    """Returns over how many epochs the KL comes in: the first of so many parts.
+
+    The last epoch has the whole KL, however few there are: what is trained in the end
+    is what is reported.
+    """
+    return min(max(epochs // part, 1), epochs - 1)
+
+
 def shuffled_epochs(
     x, y, batch_size: int, seed: int, first_epoch: int, last_epoch: int
 ) -> tf.data.Dataset:

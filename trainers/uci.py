@@ -235,5 +235,10 @@ def _measure_split(method, fitter: Fitter, train: Rows, test: Rows, seed: int) -
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs what the command line asks for."""
     run_binary(Config, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from bhn_tf import baselines, callbacks, hypernets, likelihoods
 from trainers import methods
 from trainers.networks import Layers, perceptron
 from trainers.refit import falling_rate, start_anew
+from trainers.training import epochs_of_annealing
 from trainers.uci_sets import Rows
 
 _RANDOM = {"scale": "scale", "bias": "scale_and_bias", "weights": "kernel_and_bias"}
@@ -133,7 +134,8 @@ class Fitter:
         changes = [falling_rate(self._config.learning_rate, parts)]
         if self._is_bayesian:
             model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
-            changes.append(callbacks.KLAnnealing(0.0, epochs=max(parts // 4, 1)))
+            span = epochs_of_annealing(parts, 4)
+            changes.append(callbacks.KLAnnealing(0.0, epochs=span))
         model.fit(
             _batches(rows, self._budget.batch_size, seed),
             steps_per_epoch=self._budget.steps_of_part,

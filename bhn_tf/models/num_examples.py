@@ -62,12 +62,13 @@ class NumExamples:
             ValueError: If N is not given and the data cannot be counted.
         """
         self.counted = None
-        # What yields batches is not counted in vain: it may take a pass.
-        if not self.is_given or feed.num_rows is not None:
-            self.counted = feed.count(validation_split)
+        if self.is_given and feed.num_rows is None:
+            # What yields batches is not counted in vain: it may take a pass.
+            return
+        self.counted = feed.count(validation_split)
         if not self.is_given:
             self._set(self.counted)
-        elif self.counted not in (None, self.value):
+        elif self.counted != self.value:
             warnings.warn(
                 f"`num_examples` is {self.value}, but `fit` trains on {self.counted} "
                 "examples: the KL is weighted by the given number.",

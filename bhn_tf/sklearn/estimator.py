@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from bhn_tf import callbacks, keras_adapter, likelihoods
-from bhn_tf.conversion import from_keras
+from bhn_tf.conversion.from_keras import from_keras
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models import BayesianHypernet

@@ -36,7 +36,7 @@ def test_results_hold_the_share_and_its_null(finished):
 
 def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     files = {"p_values.png", "scatter_matrix.png", "model.keras"}
-    check_folder(finished, files, capsys)
+    check_folder(finished, files, capsys, is_exported=True)
 
 
 def test_an_unknown_data_set_is_refused_with_nothing_written(tmp_path):

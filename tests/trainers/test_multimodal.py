@@ -52,4 +52,4 @@ def test_mass_counts_the_quadrants():
 
 
 def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
-    check_folder(finished, {"modes.png", "model.keras"}, capsys)
+    check_folder(finished, {"modes.png", "model.keras"}, capsys, is_exported=True)

@@ -28,11 +28,11 @@ def test_digits_are_scored(digits, tmp_path, capsys):
     output = tmp_path / "out.csv"
     config = score.Config(MODEL, (digits,), str(output), batch_size=8, rows_per_part=16)
     summary = score.run(config)
-    assert (summary.num_rows, summary.num_parts) == (20, 2)
+    assert (summary["num_rows"], summary["num_parts"]) == (20, 2)
     assert "20 rows scored, in 2 parts" in capsys.readouterr().out
     head = (output / "part-00000-00000.csv").read_text().splitlines()[0].split(",")
     assert head[:3] == ["id", "mean_0", "mean_1"] and "mutual_information" in head
-    assert score.run(config).num_rows == 0
+    assert score.run(config)["num_rows"] == 0
     assert "2 parts were there already" in capsys.readouterr().out
 
 
@@ -66,8 +66,8 @@ def test_a_killed_command_goes_on(tmp_path):
         MODEL, (str(path),), str(output), batch_size=200, rows_per_part=200
     )
     summary = score.run(config)
-    assert summary.num_kept == len(kept)
-    assert summary.num_rows == rows - 200 * len(kept)
+    assert summary["num_kept"] == len(kept)
+    assert summary["num_rows"] == rows - 200 * len(kept)
     for name, time_ns in kept.items():
         assert os.stat(output / name).st_mtime_ns == time_ns
     lines = [len(p.read_text().splitlines()) - 1 for p in output.glob("part-*")]

@@ -53,8 +53,10 @@ def test_regions_are_where_data_are_and_the_rest():
 
 
 def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
-    models = {"scales.keras", "all_weights.keras"}
-    check_folder(finished, {"regression.png", "std.png", *models}, capsys)
+    models = {"model.keras", "all_weights.keras"}
+    check_folder(
+        finished, {"regression.png", "std.png", *models}, capsys, is_exported=True
+    )
 
 
 def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
