@@ -27,11 +27,6 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
     is_scipy_sparse,
     scipy_sparse_to_tf_sparse,
 )
-from tensorflow.python.distribute.collective_all_reduce_strategy import (
-    coordination_config_pb2,
-)
-from tensorflow.python.distribute.values import PerReplicaSpec
-from tensorflow.python.eager import context
 
 # Keeps in its weights what training has measured, and moves it in training only.
 _MOVES_IN_TRAINING_ONLY = (
@@ -319,68 +314,9 @@ def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
     )
 
 
-def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
-    """Sets how long the processes of a cluster may be silent before they count as gone.
-
-    TensorFlow has no public name for it. To be called before a strategy is made.
-    """
-    jobs = [job for job in ("chief", "worker") if job in cluster_spec.jobs]
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader=f"/job:{jobs[0]}/replica:0/task:0",
-        heartbeat_timeout_in_ms=int(1000 * seconds),
-        coordinated_jobs=[
-            coordination_config_pb2.CoordinatedJob(
-                name=job, num_tasks=cluster_spec.num_tasks(job)
-            )
-            for job in jobs
-        ],
-    )
-
-
 def spans_processes(strategy) -> bool:
     """Whether a strategy spreads over several processes."""
     return _collective_all_reduce_multi_worker(strategy)
-
-
-def repeats(dataset: tf.data.Dataset) -> bool:
-    """Whether a data set, or one that it is made of, repeats itself."""
-    is_repeated = type(dataset).__name__.lstrip("_") == "RepeatDataset"
-    return is_repeated or any(map(repeats, dataset._inputs()))
-
-
-def is_endless(dataset: tf.data.Dataset) -> bool:
-    """Whether a data set is known to have no end, also where a filter hides it."""
-    cardinality = dataset.cardinality()
-    if cardinality != tf.data.UNKNOWN_CARDINALITY:
-        return bool(cardinality == tf.data.INFINITE_CARDINALITY)
-    ends = type(dataset).__name__.lstrip("_") in ("TakeDataset", "TakeWhileDataset")
-    inputs = dataset._inputs()
-    return not ends and len(inputs) == 1 and is_endless(inputs[0])
-
-
-def reads_generator(dataset: tf.data.Dataset) -> bool:
-    """Whether elements come from what may never end: a generator, or a repetition.
-
-    Of these nothing tells, unlike of files and filters of what has an end.
-    """
-    endless = {"GeneratorDataset", "RepeatDataset", "RepeatDatasetV2"}
-    return any(
-        operation.type in endless
-        for function in dataset._functions()
-        for operation in function.function.graph.get_operations()
-    ) or any(map(reads_generator, dataset._inputs()))
-
-
-def element_spec_of_replica(dataset):
-    """Returns the specification of the batches of a data set, or of a replica's share.
-
-    That of a distributed data set holds one for each replica, and no dtype.
-    """
-    return keras.tree.map_structure(
-        lambda spec: spec._value_specs[0] if isinstance(spec, PerReplicaSpec) else spec,
-        dataset.element_spec,
-    )
 
 
 def joined_over_replicas(values, strategy):

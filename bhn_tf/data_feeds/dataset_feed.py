@@ -5,7 +5,7 @@ import warnings
 import tensorflow as tf
 from absl import logging
 
-from bhn_tf import keras_adapter
+from bhn_tf import tensorflow_adapter
 from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_N,
     NO_BATCH,
@@ -30,12 +30,12 @@ class DatasetFeed(Feed):
             raise ValueError(NO_BATCH)
 
     def count(self, validation_split=0.0):
-        if keras_adapter.is_endless(self.x):
+        if tensorflow_adapter.is_endless(self.x):
             raise ValueError(
                 f"The data set is endless, so N is not known. {HOW_TO_GIVE_N}"
             )
         batch_size = tf.nest.flatten(self.x.element_spec)[0].shape[0]
-        if keras_adapter.repeats(self.x):
+        if tensorflow_adapter.repeats(self.x):
             warnings.warn(
                 "The data set repeats itself, and N counts every repetition of a row: "
                 f"the KL will weigh too little. {HOW_TO_GIVE_N}",
@@ -64,7 +64,7 @@ class DatasetFeed(Feed):
         Nothing tells a generator that ends from one that does not.
         """
         is_known = self.x.cardinality() != tf.data.UNKNOWN_CARDINALITY
-        if is_known or not keras_adapter.reads_generator(self.x):
+        if is_known or not tensorflow_adapter.reads_generator(self.x):
             return None
         return self.num_trained_batches
 
@@ -76,7 +76,7 @@ class DatasetFeed(Feed):
         return count
 
     def labels_and_weights(self):
-        if keras_adapter.is_endless(self.x):
+        if tensorflow_adapter.is_endless(self.x):
             raise targets_not_read()
         without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
         most = self._most
@@ -102,7 +102,7 @@ class DistributedFeed(Feed):
     """
 
     def first_batch(self):
-        return unpacked(keras_adapter.element_spec_of_replica(self.x))
+        return unpacked(tensorflow_adapter.element_spec_of_replica(self.x))
 
     def count(self, validation_split=0.0):
         raise ValueError(f"A distributed data set cannot be counted. {HOW_TO_GIVE_N}")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from bhn_tf import keras_adapter
+from bhn_tf import keras_adapter, tensorflow_adapter
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.epochs import batches_of_epochs
@@ -49,7 +49,7 @@ def strategy_of_workers(
         patience: Seconds that a worker which lives may let the others wait.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    keras_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
+    tensorflow_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
     return tf.distribute.MultiWorkerMirroredStrategy(
         cluster_resolver=resolver,
         communication_options=tf.distribute.experimental.CommunicationOptions(
