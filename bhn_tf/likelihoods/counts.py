@@ -8,13 +8,26 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import Distributional, bounded
+from bhn_tf.likelihoods.likelihood import at_least_float32
 from bhn_tf.likelihoods.ranges import POSITIVE, SHARE
 
 tfd = tfp.distributions
 
 
+class _Counts(Distributional):
+    """Base of distributions over counts."""
+
+    is_discrete = True
+
+    def element_log_prob(self, y, raw):
+        raw = at_least_float32(raw)
+        # Of large counts it is a small difference of numbers that float32 rounds.
+        exact = super().element_log_prob(y, tf.cast(raw, tf.float64))
+        return tf.cast(exact, raw.dtype)
+
+
 @keras.saving.register_keras_serializable("bhn_tf")
-class Poisson(Distributional):
+class Poisson(_Counts):
     """Counts of independent events: raw outputs [B, ..., C] are log rates.
 
     Labels are counts [B, ..., C], or [B] for a single output.
@@ -28,8 +41,6 @@ class Poisson(Distributional):
     likelihood.mean([[0.0]])  # [[1.]]
     ```
     """
-
-    is_discrete = True
 
     def __init__(self, reduction: str = "sum", **kwargs):
         super().__init__({}, reduction=reduction, **kwargs)
@@ -46,7 +57,7 @@ def _negative_binomial(log_mean, dispersion):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class NegativeBinomial(Distributional):
+class NegativeBinomial(_Counts):
     """Counts that vary more than a Poisson's: variance mean + dispersion · mean².
 
     Raw outputs [B, ..., C] are logarithms of the mean; labels are counts [B, ..., C],
@@ -68,7 +79,6 @@ class NegativeBinomial(Distributional):
     """
 
     varying = "dispersion"
-    is_discrete = True
 
     def __init__(
         self,
@@ -86,25 +96,20 @@ class NegativeBinomial(Distributional):
         return _negative_binomial(parts[0], self.spread(parts))
 
 
-class _ZeroInflated(Distributional):
+def _zero_inflated(likelihood, counts, parts):
     """Counts of which a share is 0 for a reason of its own."""
-
-    varying = "zero_share"
-    is_discrete = True
-
-    def _inflated(self, counts, parts):
-        logits = tf.cast(self.logit_zero_share, parts[0].dtype)
-        if self.heteroscedastic:
-            logits = logits + bounded(parts[1])
-        zeros = tf.zeros_like(parts[0])
-        return tfd.Mixture(
-            tfd.Categorical(logits=tf.stack([logits + zeros, zeros], axis=-1)),
-            [tfd.Deterministic(zeros), counts],
-        )
+    logits = tf.cast(likelihood.logit_zero_share, parts[0].dtype)
+    if likelihood.heteroscedastic:
+        logits = logits + bounded(parts[1])
+    zeros = tf.zeros_like(parts[0])
+    return tfd.Mixture(
+        tfd.Categorical(logits=tf.stack([logits + zeros, zeros], axis=-1)),
+        [tfd.Deterministic(zeros), counts],
+    )
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class ZeroInflatedPoisson(_ZeroInflated):
+class ZeroInflatedPoisson(_Counts):
     """Counts that are 0 with a probability of its own, and else a Poisson's.
 
     Raw outputs [B, ..., C] are log rates of the Poisson part; labels are counts
@@ -125,6 +130,8 @@ class ZeroInflatedPoisson(_ZeroInflated):
     ```
     """
 
+    varying = "zero_share"
+
     def __init__(
         self,
         zero_share: float = 0.5,
@@ -139,11 +146,11 @@ class ZeroInflatedPoisson(_ZeroInflated):
     def distribution(self, raw):
         parts = self.parts(raw)
         counts = tfd.Poisson(log_rate=bounded(parts[0]))
-        return self._inflated(counts, parts)
+        return _zero_inflated(self, counts, parts)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class ZeroInflatedNegativeBinomial(_ZeroInflated):
+class ZeroInflatedNegativeBinomial(_Counts):
     """Counts that are 0 with a probability of its own, and else a negative binomial's.
 
     Args:
@@ -161,6 +168,8 @@ class ZeroInflatedNegativeBinomial(_ZeroInflated):
     likelihood.mean([[0.0]])  # [[0.75]]
     ```
     """
+
+    varying = "zero_share"
 
     def __init__(
         self,
@@ -181,4 +190,4 @@ class ZeroInflatedNegativeBinomial(_ZeroInflated):
         parts = self.parts(raw)
         dispersion = self.number("dispersion", parts[0].dtype)
         counts = _negative_binomial(parts[0], dispersion + tf.zeros_like(parts[0]))
-        return self._inflated(counts, parts)
+        return _zero_inflated(self, counts, parts)

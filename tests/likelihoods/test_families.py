@@ -194,3 +194,46 @@ def test_config_survives_json(name):
 
 def test_examples_of_quantiles():
     assert doctest.testmod(quantiles).failed == 0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ["likelihood", "log_prob"],
+    [
+        (likelihoods.Poisson(), stats.poisson.logpmf),
+        (
+            likelihoods.ZeroInflatedPoisson(0.3),
+            lambda y, mean: np.log(0.3 * (y == 0) + 0.7 * stats.poisson.pmf(y, mean)),
+        ),
+        # What varies no more than a Poisson is one.
+        (likelihoods.NegativeBinomial(1e-12), stats.poisson.logpmf),
+        (
+            likelihoods.NegativeBinomial(2.0**-10),
+            lambda y, mean: stats.nbinom.logpmf(y, 1024, 1 / (1 + mean / 1024)),
+        ),
+    ],
+)
+def test_log_probs_of_large_counts(likelihood, log_prob, jit_compile):
+    """Differences of numbers around mean · log(mean), which float32 would round."""
+    random = np.random.default_rng(0)
+    means = 10.0 ** np.arange(-3, 8)[:, None]
+    raw = np.log(means).astype("float32")
+    y = random.poisson(means, size=(11, 20)).astype("float32")
+    raw = tf.constant(np.broadcast_to(raw, y.shape))
+
+    @tf.function(jit_compile=jit_compile)
+    def value_and_gradient(raw):
+        with tf.GradientTape() as tape:
+            tape.watch(raw)
+            found = likelihood.element_log_prob(y, raw)
+        return found, tape.gradient(found, raw)
+
+    found, slope = value_and_gradient(raw)
+    assert found.dtype == slope.dtype == tf.float32
+    mean = np.exp(np.asarray(raw, "float64"))
+    expected = log_prob(y.astype("float64"), mean)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    step = 1e-6
+    above, below = (log_prob(y, mean * np.exp(s)) for s in (step, -step))
+    error = np.abs(slope - (above - below) / (2 * step))
+    assert (error < 0.01 * (1 + np.sqrt(mean))).all()
