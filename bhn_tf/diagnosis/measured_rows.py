@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.data_feeds import feed_of
-from bhn_tf.likelihoods import Bernoulli, Categorical, Standardized
+from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal, Standardized
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
 from bhn_tf.models.baseline_posteriors import MemberPosterior
@@ -63,7 +63,7 @@ def is_classifier(model) -> bool:
     likelihood, outputs = model.likelihood, model.raw_outputs
     if likelihood.output_names or outputs.num_masked or len(outputs.shapes) != 2:
         return False
-    if isinstance(likelihood, Bernoulli):
+    if isinstance(likelihood, Bernoulli | Ordinal):
         return outputs.shapes[-1] == 1
     return isinstance(likelihood, Categorical) and likelihood.ignore_class is None
 
@@ -145,6 +145,6 @@ def _targets(model, y, classifies, regresses):
     coded = np.asarray(model.likelihood.coded_labels(y, (None, *shapes[1:])))
     if regresses:
         return coded.astype("float64")
-    if coded.ndim == 2 and shapes[-1] > 1:
+    if coded.ndim == 2 and coded.shape[1] > 1:
         return coded.argmax(axis=1)
     return np.round(coded.reshape(len(coded))).astype("int64")

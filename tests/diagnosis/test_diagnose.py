@@ -233,6 +233,27 @@ def test_probabilities_and_intervals_that_do_not_hold(classifier, regression):
     assert "they are too narrow" in str(found)
 
 
+def test_ordered_classes_that_are_too_sure():
+    network = keras.Sequential(
+        [keras.Input((4,)), WeightNormDense(1), keras.layers.Rescaling(30.0)]
+    )
+    likelihood = bhn_tf.likelihoods.Ordinal(3)
+    model = bhn_tf.BayesianHypernet(
+        network, "mean_field", likelihood, num_examples=NUM_TRAIN, seed=1
+    )
+    one_hot = np.eye(3)[CLASSES_TEST]
+    for y in (CLASSES_TEST, CLASSES_TEST[:, None], one_hot):
+        found, names = diagnose(model, y, num_samples=8)
+        assert ("miscalibrated", None) in names
+        assert "is overconfident" in str(found)
+    p = model.predict(X_TEST, num_samples=8, seed=0, verbose=0)
+    ece = bhn_tf.metrics.ExpectedCalibrationError()
+    assert found.measurements["ece"] == pytest.approx(
+        float(ece(CLASSES_TEST, p)), abs=1e-5
+    )
+    assert {"gain_of_accuracy", "gain_of_ece"} <= set(found.measurements)
+
+
 def of_rows(log_probs, reference, targets=None, bounds=None):
     return MeasuredRows(log_probs, None, None, bounds, targets, reference, None)
 
