@@ -117,6 +117,13 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
 def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
     """What is kept of the scores of one output, and of its answers."""
     mean = answers.pop("mean")
+    if not output.classifies and np.isnan(mean).all():
+        raise ValueError(
+            f"The model predicts NaN for all {len(mean)} calibration rows. Intervals "
+            "are laid around a mean, which some distributions do not have, such as "
+            "Cauchy's: take a likelihood with a mean. If it has one, look at whether "
+            "weights or inputs are NaN."
+        )
     for what, array in (
         ("The model predicts", mean),
         (f"The score {type(output.score).__name__} is", scores),

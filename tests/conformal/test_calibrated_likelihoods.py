@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import bhn_tf
 from bhn_tf import conformal
@@ -152,3 +153,12 @@ def test_what_a_time_may_be_at_most_is_not_promised(score):
     y = np.stack([np.exp(X[:, 0]), X[:, 1] > 0], axis=1)
     with pytest.raises(ValueError, match="at least"):
         calibrate(model, y, score=score)
+
+
+def test_what_has_no_mean_is_told_so():
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    cauchy = bhn_tf.likelihoods.Distribution(
+        lambda raw: tfp.distributions.Cauchy(raw, 1.0)
+    )
+    with pytest.raises(ValueError, match="take a likelihood with a mean"):
+        calibrate(Deterministic(network, cauchy), X[:, :1])
