@@ -4,7 +4,7 @@ Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihoo
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
 `detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
 sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
-(`intervals.py`), some as Keras metrics (`interval_metrics.py`).
+(`intervals.py`), also as Keras metrics (`interval_metrics.py`).
 """
 
 from bhn_tf.metrics.calibration import (
@@ -15,10 +15,12 @@ from bhn_tf.metrics.calibration import (
     reliability,
 )
 from bhn_tf.metrics.interval_metrics import (
+    CRPS,
     IntervalCoverage,
     IntervalScore,
     IntervalWidth,
     Pinball,
+    SetSize,
 )
 from bhn_tf.metrics.intervals import (
     coverage,
@@ -39,6 +41,7 @@ from bhn_tf.metrics.ranking import (
 )
 
 __all__ = [
+    "CRPS",
     "BrierScore",
     "DetectionCurve",
     "ExpectedCalibrationError",
@@ -50,6 +53,7 @@ __all__ = [
     "RejectThreshold",
     "Reliability",
     "RiskCoverage",
+    "SetSize",
     "coverage",
     "crps",
     "detection",

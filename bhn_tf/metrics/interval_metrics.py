@@ -1,37 +1,39 @@
-"""How good intervals and quantiles are, as Keras metrics, batch by batch.
+"""How good intervals, sets, quantiles and forecasts are, as Keras metrics.
 
-The numbers of `intervals.py`; NaN in, NaN out.
+The numbers of `intervals.py`, batch by batch; NaN in, NaN out.
 """
+
+import math
 
 import keras
 from keras import ops
 
+from bhn_tf import keras_adapter
 from bhn_tf.metrics.intervals import checked_level
 
 
-class _OfBounds(keras.metrics.Mean):
-    """A mean of bounds, which come stacked on the last axis, [B, ..., 2]."""
+class _MeanOfTargets(keras.metrics.Mean):
+    """A mean of one value for each target, of which padding is none."""
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds a batch: targets [B, ...], bounds [B, ..., 2] and weights."""
+        """Adds a batch: targets [B, ...], what is predicted, and weights."""
+        mask = keras_adapter.mask_of(y_pred)
         y_pred = ops.convert_to_tensor(y_pred)
-        lower, upper = y_pred[..., 0], y_pred[..., 1]
-        y, _ = _of_one_rank(ops.cast(y_true, y_pred.dtype), lower)
-        _require_one_shape(
-            y,
-            lower,
-            f"bounds of shape {tuple(y_pred.shape)}, lower and upper stacked on their "
-            "last axis",
-        )
-        values = self._values(y, lower, upper)
-        if sample_weight is not None:
+        # Numbers in large units are beyond half precision.
+        dtype = keras.backend.result_type(y_pred.dtype, "float32")
+        values = self._values(ops.cast(y_true, dtype), ops.cast(y_pred, dtype))
+        weight = _weight(values, sample_weight, mask)
+        if weight is not None:
             # What has no weight may be anything, and 0 times NaN is NaN.
-            weight = ops.cast(sample_weight, values.dtype)
-            weight = ops.reshape(
-                weight, (*weight.shape, *[1] * (len(values.shape) - len(weight.shape)))
-            )
             values = ops.where(weight == 0, ops.zeros_like(values), values)
-        super().update_state(values, sample_weight)
+        super().update_state(values, weight)
+
+
+class _OfBounds(_MeanOfTargets):
+    """Of bounds, which come stacked on the last axis, [B, ..., 2]."""
+
+    def _values(self, y, bounds):
+        return self._of_bounds(*_unstacked(y, bounds, "bounds", "lower and upper"))
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -46,7 +48,7 @@ class IntervalCoverage(_OfBounds):
     def __init__(self, name: str = "interval_coverage", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
-    def _values(self, y, lower, upper):
+    def _of_bounds(self, y, lower, upper):
         inside = ops.cast((lower <= y) & (y <= upper), lower.dtype)
         sum_of_all = y + lower + upper
         return ops.where(ops.isnan(sum_of_all), sum_of_all, inside)
@@ -64,7 +66,7 @@ class IntervalWidth(_OfBounds):
     def __init__(self, name: str = "interval_width", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
-    def _values(self, y, lower, upper):
+    def _of_bounds(self, y, lower, upper):
         return upper - lower
 
 
@@ -82,9 +84,10 @@ class IntervalScore(_OfBounds):
 
     def __init__(self, level: float, name: str = "interval_score", dtype=None):
         super().__init__(name=name, dtype=dtype)
+        self._direction = "down"
         self.level = checked_level(level)
 
-    def _values(self, y, lower, upper):
+    def _of_bounds(self, y, lower, upper):
         outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
         outside = ops.where(ops.isnan(y), y, outside)
         return upper - lower + 2 / (1 - self.level) * outside
@@ -94,7 +97,7 @@ class IntervalScore(_OfBounds):
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
-class Pinball(keras.metrics.MeanMetricWrapper):
+class Pinball(_MeanOfTargets):
     """`pinball` of predictions that are quantiles.
 
     Args:
@@ -106,19 +109,70 @@ class Pinball(keras.metrics.MeanMetricWrapper):
     """
 
     def __init__(self, level: float, name: str = "pinball", dtype=None):
-        self.level = checked_level(level)
-        super().__init__(self._values, name=name, dtype=dtype)
+        super().__init__(name=name, dtype=dtype)
         self._direction = "down"
+        self.level = checked_level(level)
 
-    def _values(self, y_true, y_pred):
-        quantile = ops.convert_to_tensor(y_pred)
-        y, quantile = _of_one_rank(ops.cast(y_true, quantile.dtype), quantile)
+    def _values(self, y, quantile):
+        y, quantile = _of_one_rank(y, quantile)
         _require_one_shape(y, quantile, f"quantiles of shape {tuple(quantile.shape)}")
         error = y - quantile
         return ops.maximum(self.level * error, (self.level - 1) * error)
 
     def get_config(self):
-        return {"level": self.level, "name": self.name, "dtype": self.dtype}
+        return {**super().get_config(), "level": self.level}
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class CRPS(_MeanOfTargets):
+    """`crps` of Gaussians: mean and standard deviation stacked, [B, ..., 2].
+
+    Example:
+        >>> round(float(CRPS()([0.0], [[0.0, 1.0]])), 4)
+        0.2337
+    """
+
+    def __init__(self, name: str = "crps", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self._direction = "down"
+
+    def _values(self, y, forecasts):
+        y, mean, std = _unstacked(y, forecasts, "forecasts", "mean and deviation")
+        error, std = y - mean, ops.abs(std)
+        ratio = ops.divide_no_nan(error, std)
+        density = ops.exp(-ops.square(ratio) / 2) / math.sqrt(2 * math.pi)
+        distance = 2 * std * density + error * ops.erf(ratio / math.sqrt(2))
+        distance = ops.where(std > 0, distance, ops.abs(error))
+        return distance - std / math.sqrt(math.pi)
+
+
+@keras.saving.register_keras_serializable("bhn_tf")
+class SetSize(_MeanOfTargets):
+    """`set_size` of the classes whose probability reaches a threshold.
+
+    Args:
+        threshold: Least probability of a class in the set. At 0.5 sets of booleans
+            are taken as they are.
+
+    Example:
+        >>> float(SetSize()([0, 1], [[True, False], [True, True]]))
+        1.5
+        >>> float(SetSize(0.1)([0, 1], [[0.6, 0.3, 0.1], [0.96, 0.02, 0.02]]))
+        2.0
+    """
+
+    def __init__(self, threshold: float = 0.5, name: str = "set_size", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.threshold = checked_level(threshold, "threshold")
+
+    def _values(self, y, p):
+        if p.shape[-1] == 1:
+            p = ops.concatenate([1 - p, p], axis=-1)
+        size = ops.sum(ops.cast(p >= self.threshold, p.dtype), axis=-1)
+        return ops.where(ops.isnan(ops.sum(p, axis=-1)), float("nan"), size)
+
+    def get_config(self):
+        return {**super().get_config(), "threshold": self.threshold}
 
 
 def _of_one_rank(y, predicted) -> tuple:
@@ -142,3 +196,33 @@ def _require_one_shape(y, predicted, words: str) -> None:
             f"Targets of shape {tuple(y.shape)} do not fit {words}: expected one for "
             "each."
         )
+
+
+def _unstacked(y, stacked, what: str, which: str) -> tuple:
+    """Targets, and the two numbers for each that come on a last axis of 2."""
+    first, second = stacked[..., 0], stacked[..., 1]
+    y, _ = _of_one_rank(y, first)
+    shape = tuple(stacked.shape)
+    _require_one_shape(y, first, f"{what} of shape {shape}, {which} on the last axis")
+    return y, first, second
+
+
+def _weight(values, sample_weight, mask):
+    """Weights of values [B, ...], given for rows [B], [B, 1] or for values."""
+    weight = None
+    for given in (sample_weight, mask):
+        if given is None:
+            continue
+        given = ops.cast(given, values.dtype)
+        if len(given.shape) == len(values.shape) + 1 and given.shape[-1] == 1:
+            given = given[..., 0]
+        if len(given.shape) > len(values.shape):
+            raise ValueError(
+                f"Sample weights of shape {tuple(given.shape)} do not fit targets of "
+                f"shape {tuple(values.shape)}: expected one a row or one a target."
+            )
+        while len(given.shape) < len(values.shape):
+            given = ops.expand_dims(given, -1)
+        given = ops.broadcast_to(given, ops.shape(values))
+        weight = given if weight is None else weight * given
+    return weight

@@ -180,15 +180,15 @@ def _mean_distance(mean, variance):
     return np.where(std > 0, spread, np.abs(mean))
 
 
-def checked_level(level) -> float:
-    """Returns a level as a float.
+def checked_level(level, name: str = "level") -> float:
+    """Returns a level, or what the argument is called, as a float.
 
     Raises:
         ValueError: If it is no probability.
     """
     if not np.ndim(level) == 0 or not 0 < level < 1:
         raise ValueError(
-            f"Expected `level` to be a probability such as 0.9, got {level!r}."
+            f"Expected `{name}` to be a probability such as 0.9, got {level!r}."
         )
     return float(level)
 

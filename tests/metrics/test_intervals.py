@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
+import tensorflow as tf
 
 from bhn_tf import metrics
 
@@ -86,16 +87,29 @@ def test_nan_is_not_hidden(row):
 
 @pytest.mark.parametrize(
     "metric",
-    [metrics.IntervalCoverage(), metrics.IntervalWidth(), metrics.IntervalScore(0.8)],
+    [
+        metrics.IntervalCoverage(),
+        metrics.IntervalWidth(),
+        metrics.IntervalScore(0.8),
+        metrics.CRPS(),
+        metrics.Pinball(0.8),
+    ],
     ids=lambda metric: metric.name,
 )
-def test_what_has_no_weight_may_be_anything(metric):
-    bounds = np.stack([LOWER, UPPER], axis=-1)
-    expected = float(metric(Y[:3], bounds[:3]))
-    metric.reset_state()
+def test_what_has_no_weight_or_is_padding_may_be_anything(metric):
+    stacked = np.stack([LOWER, UPPER], axis=-1)
+    predicted = UPPER if metric.name == "pinball" else stacked
+    expected = float(metric(Y[:3], predicted[:3]))
     y = np.where(np.arange(4) == 3, np.nan, Y)
     weight = np.arange(4) < 3
-    assert float(metric(y, bounds, weight)) == pytest.approx(expected)
+    for shape in ([4], [4, 1]):
+        metric.reset_state()
+        found = metric(y, predicted, weight.reshape(shape))
+        assert float(found) == pytest.approx(expected)
+    metric.reset_state()
+    padded = tf.convert_to_tensor(predicted)
+    padded._keras_mask = tf.constant(weight)
+    assert float(metric(y, padded)) == pytest.approx(expected)
 
 
 def test_targets_are_not_paired_with_every_prediction():
@@ -117,15 +131,32 @@ def test_targets_are_not_paired_with_every_prediction():
         (metrics.IntervalCoverage(), metrics.coverage(Y, LOWER, UPPER)),
         (metrics.IntervalWidth(), metrics.mean_width(LOWER, UPPER)),
         (metrics.IntervalScore(0.8), metrics.interval_score(Y, LOWER, UPPER, 0.8)),
+        (metrics.CRPS(), metrics.crps(Y, LOWER, UPPER)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_keras_metrics_of_bounds_agree_also_batch_by_batch(metric, expected):
+def test_keras_metrics_of_two_numbers_agree_also_batch_by_batch(metric, expected):
     metric = type(metric).from_config(metric.get_config())
     bounds = np.stack([LOWER, UPPER], axis=-1)
     metric.update_state(Y[:1, None], bounds[:1])
     metric.update_state(Y[1:], bounds[1:])
     assert float(metric.result()) == pytest.approx(expected)
+
+
+def test_forecasts_without_spread_are_measured_by_their_distance():
+    stacked = np.stack([LOWER, np.zeros(4)], axis=-1)
+    assert float(metrics.CRPS()(Y, stacked)) == pytest.approx(np.abs(Y - LOWER).mean())
+
+
+def test_size_of_sets_of_probabilities():
+    p = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
+    metric = metrics.SetSize(0.3)
+    metric = type(metric).from_config(metric.get_config())
+    assert float(metric([0, 0, 0], p)) == pytest.approx(5 / 3)
+    metric.reset_state()
+    assert float(metric([0, 0], [[0.5], [0.9]])) == 1.5
+    metric.reset_state()
+    assert np.isnan(metric([0, 0], [[np.nan, 0.5], [0.9, 0.1]]))
 
 
 def test_targets_of_several_axes_may_have_a_last_one_of_one():

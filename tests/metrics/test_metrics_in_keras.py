@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+from bhn_tf import metrics
 from bhn_tf.metrics import BrierScore, ExpectedCalibrationError, NegativeLogLikelihood
 
 METRICS = [ExpectedCalibrationError, BrierScore, NegativeLogLikelihood]
@@ -44,6 +45,67 @@ def test_serialisation(metric_class):
     assert type(again) is metric_class and again.get_config() == metric.get_config()
     assert metric_class().name in NAMES
     assert ExpectedCalibrationError(7).get_config()["num_bins"] == 7
+
+
+# Each with the same number of one target and what is predicted of it.
+OF_TARGETS = [
+    (metrics.IntervalCoverage, lambda y, p: metrics.coverage(y, *p)),
+    (metrics.IntervalWidth, lambda y, p: metrics.mean_width(*p)),
+    (
+        lambda **k: metrics.IntervalScore(0.8, **k),
+        lambda y, p: metrics.interval_score(y, *p, 0.8),
+    ),
+    (metrics.CRPS, lambda y, p: metrics.crps(y, *p)),
+    (
+        lambda **k: metrics.SetSize(0.3, **k),
+        lambda y, p: metrics.set_size(np.transpose(p) >= 0.3),
+    ),
+]
+
+
+@pytest.mark.parametrize("each", [(), (1,), (3,)], ids=["[B]", "[B, 1]", "[B, 3]"])
+@pytest.mark.parametrize("num_targets", [1, 3])
+def test_weighted_means_of_targets(num_targets, each):
+    if each == (3,) and num_targets == 1:
+        pytest.skip("One weight a target.")
+    x, _ = data()
+    y = x[:, :num_targets]
+    weights = np.random.default_rng(1).uniform(size=(50, *each)).astype("float32")
+    weights[::5] = 0.0
+    shape = (2,) if num_targets == 1 else (num_targets, 2)
+    model = keras.Sequential(
+        [
+            keras.Input([5]),
+            keras.layers.Dense(2 * num_targets),
+            keras.layers.Reshape(shape),
+        ]
+    )
+    plain = [make(name=f"{i}") for i, (make, _) in enumerate(OF_TARGETS)]
+    weighted = [make(name=f"w{i}") for i, (make, _) in enumerate(OF_TARGETS)]
+    loss = keras.losses.MeanSquaredError()
+    model.compile(
+        "sgd",
+        lambda y, p: loss(y, p[..., 0]),
+        metrics=plain,
+        weighted_metrics=weighted,
+    )
+    model.fit(x, y, sample_weight=weights[:, 0] if each else weights, verbose=0)
+    found = model.evaluate(
+        x, y, sample_weight=weights, batch_size=20, verbose=0, return_dict=True
+    )
+    p = model.predict(x, verbose=0).reshape(50, num_targets, 2)
+    weights = np.broadcast_to(weights.reshape(50, -1), y.shape)
+    for i, (_, of_one) in enumerate(OF_TARGETS):
+        values = np.array(
+            [
+                [of_one(y[b, [c]], p[b, [c]].T) for c in range(num_targets)]
+                for b in range(50)
+            ]
+        )
+        assert found[f"{i}"] == pytest.approx(values.mean(), rel=1e-4)
+        assert found[f"w{i}"] == pytest.approx(
+            np.average(values, weights=weights), rel=1e-4
+        )
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
