@@ -105,6 +105,9 @@ class Likelihood:
 
     def clipped(self, log_prob, raw_shape) -> tf.Tensor:
         """What training takes in place of the elements' log-probabilities."""
+    #: Whether a label is two numbers, `[time, event]`, and the mean is of the time.
+    is_censored = False
+
         return log_prob
 
     def has_label(self, y, raw_shape) -> tf.Tensor | None:

@@ -4,7 +4,8 @@ Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihoo
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
 `detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
 sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
-(`intervals.py`), some as Keras metrics (`interval_metrics.py`).
+(`intervals.py`), some as Keras metrics (`interval_metrics.py`). Of waiting times:
+`concordance_index` (`survival.py`).
 """
 
 from bhn_tf.metrics.calibration import (
@@ -37,6 +38,7 @@ from bhn_tf.metrics.ranking import (
     reject_threshold,
     risk_coverage,
 )
+from bhn_tf.metrics.survival import concordance_index
 
 __all__ = [
     "BrierScore",
@@ -50,6 +52,7 @@ __all__ = [
     "RejectThreshold",
     "Reliability",
     "RiskCoverage",
+    "concordance_index",
     "coverage",
     "crps",
     "detection",
