@@ -116,6 +116,31 @@ def get(identifier) -> Likelihood:
 
 
 def fit_to_outputs(likelihood, names, endings) -> Likelihood:
+def _how_to_give(identifier) -> str:
+    """What is missing to a class or a function."""
+    if isinstance(identifier, type) and issubclass(identifier, Likelihood):
+        return f" Make an instance of the class: `{identifier.__name__}()`."
+    if callable(identifier):
+        return (
+            " If it makes a distribution of TFP of raw outputs, wrap it: "
+            "`bhn_tf.likelihoods.Distribution(function)`."
+        )
+    return ""
+
+
+def in_standard_units(likelihood) -> Likelihood:
+    """Returns the likelihood with each part that has a unit in standard ones.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    parts = likelihood.parts_of_outputs()
+    if not isinstance(likelihood, Joint) or not any(part.has_unit for part in parts):
+        return Standardized(likelihood)
+    parts = [Standardized(part) if part.has_unit else part for part in parts]
+    return Joint(parts, likelihood.names, likelihood.loss_weights_by_output(None))
+
+
     """Returns the likelihood for a network's outputs.
 
     Args:
