@@ -112,10 +112,10 @@ def get(identifier) -> Likelihood:
     raise ValueError(
         f"Expected `likelihood` to be one of {sorted(_BY_NAME)} or an instance such as "
         f"`bhn_tf.likelihoods.Gaussian(stddev=0.1)`, got {identifier!r}."
+        f"{_how_to_give(identifier)}"
     )
 
 
-def fit_to_outputs(likelihood, names, endings) -> Likelihood:
 def _how_to_give(identifier) -> str:
     """What is missing to a class or a function."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
@@ -141,6 +141,7 @@ def in_standard_units(likelihood) -> Likelihood:
     return Joint(parts, likelihood.names, likelihood.loss_weights_by_output(None))
 
 
+def fit_to_outputs(likelihood, names, endings) -> Likelihood:
     """Returns the likelihood for a network's outputs.
 
     Args:
