@@ -138,7 +138,7 @@ def in_standard_units(likelihood) -> Likelihood:
     if not isinstance(likelihood, Joint) or not any(part.has_unit for part in parts):
         return Standardized(likelihood)
     parts = [Standardized(part) if part.has_unit else part for part in parts]
-    return Joint(parts, likelihood.names, likelihood.loss_weights_by_output(None))
+    return Joint(parts, likelihood.names, likelihood.get_config()["weights"])
 
 
 def fit_to_outputs(likelihood, names, endings) -> Likelihood:
