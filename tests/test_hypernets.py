@@ -9,9 +9,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_probability import bijectors as tfb
 
-from bhn_tf import hypernets
+import bhn_tf
+from bhn_tf import flows, hypernets
 from bhn_tf.hypernets import IAF, Chunked, MeanField, RealNVP
+from bhn_tf.layers import WeightNormDense
 from tests.flows.weights import randomize
 
 
@@ -571,3 +574,66 @@ def test_means_have_to_fit(name):
 def test_without_weights_it_says_what_to_do(name, use):
     with pytest.raises(ValueError, match=r"no weights yet.*build\(\(None, event_size"):
         use(MAKE[name]())
+
+
+# -- of one's own --------------------------------------------------------------------
+
+
+class Tailed(flows.FlowStep):
+    """A step that is a bijector of TFP, without a `call` of its own."""
+
+    def build(self, input_shape):
+        shape = (input_shape[-1],)
+        self.log_tails = self.add_weight(name="log_tails", shape=shape)
+
+    @property
+    def bijector(self):
+        return tfb.SinhArcsinh(tailweight=tf.exp(self.log_tails))
+
+
+class Own(hypernets.Hypernet):
+    def make_flow_steps(self, event_size):
+        return [Tailed(name="first"), flows.Coupling((4,), name="second")]
+
+
+def test_a_step_may_be_a_bijector_alone():
+    hypernet = built(Own(), 3, 0.3)
+    values, log_prob = hypernet.sample_and_log_prob(6, seed=1)
+    expected = hypernet.distribution.log_prob(values)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
+    noise = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
+    tails = np.exp(hypernet.flow_steps[0].log_tails)
+    by_hand = np.sinh(np.arcsinh(noise) * tails) * (2 / np.sinh(np.arcsinh(2) * tails))
+    found, log_det = hypernet.flow_steps[0](noise)
+    np.testing.assert_allclose(found, by_hand, rtol=1e-5)
+    assert log_det.shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "advice"),
+    [
+        (tfb.Exp(), "`make_flow_steps`.*extending.md"),
+        (RealNVP, r"an instance of the class: `RealNVP\(\)`"),
+    ],
+    ids=["bijector", "class"],
+)
+def test_what_is_nearly_a_hypernet_is_refused_with_what_to_do(identifier, advice):
+    with pytest.raises(ValueError, match=advice):
+        hypernets.get(identifier)
+
+
+def test_what_a_subclass_lacks_or_has_too_much_is_named():
+    class Nothing(hypernets.Hypernet):
+        pass
+
+    class Built(hypernets.Hypernet):
+        def build(self, input_shape):
+            pass
+
+    with pytest.raises(NotImplementedError, match="Nothing has no `make_flow_steps"):
+        Nothing().build((None, 3))
+    network = keras.Sequential([keras.Input((3,)), WeightNormDense(2)])
+    with pytest.raises(ValueError, match=r"`Built.build`.*`make_flow_steps"):
+        bhn_tf.BayesianHypernet(network, Built())
+    with pytest.raises(NotImplementedError, match="FlowStep has no `bijector`"):
+        flows.FlowStep()(tf.zeros([2, 3]))

@@ -17,6 +17,7 @@ import numpy as np
 
 import bhn_tf
 from bhn_tf import hypernets, likelihoods
+from bhn_tf.metrics import concordance_index
 from bhn_tf.tables import text_table
 from trainers.config import UsageProblem
 from trainers.kept_rows import KeptRows
@@ -25,7 +26,6 @@ from trainers.refit import Refitter
 from trainers.run_folder import RunFolder
 from trainers.survival_measures import (
     calibration_p_value,
-    concordance_index,
     kaplan_meier,
 )
 

@@ -8,29 +8,6 @@ import numpy as np
 import scipy.stats
 
 
-def concordance_index(time, event, prediction) -> float:
-    """Share of pairs whose order in time is that of the predictions.
-
-    Of those pairs of which it is known who was first; equal predictions count half.
-    The index that lifelines computes.
-
-    Args:
-        time, event: What was seen.
-        prediction: Higher where the event is expected later.
-
-    Example:
-        >>> concordance_index([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.7, 0.6])
-        1.0
-    """
-    time, event, prediction = map(np.asarray, (time, event, prediction))
-    first, second = time[:, np.newaxis], time
-    lives_longer = (first < second) | ((first == second) & (event == 0))
-    is_known = (event[:, np.newaxis] == 1) & lives_longer
-    difference = prediction - prediction[:, np.newaxis]
-    agrees = np.where(difference == 0, 0.5, difference > 0)
-    return float(agrees[is_known].mean())
-
-
 def calibration_p_value(event, survival, num_bins: int = 10) -> float:
     """p-value of D-calibration: are probabilities of survival evenly spread?
 

@@ -87,6 +87,7 @@ class DatasetFeed(Feed):
 
     def checked(self, checks):
         self.refuse_empty()
+        checks.check_shapes(self.x.element_spec)
         checked = self.x.map(
             checks.checked_element, num_parallel_calls=tf.data.AUTOTUNE
         )

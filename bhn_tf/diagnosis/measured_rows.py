@@ -1,5 +1,6 @@
 """What a model says of the rows it is diagnosed on."""
 
+import math
 from typing import NamedTuple
 
 import keras
@@ -27,6 +28,8 @@ class MeasuredRows(NamedTuple):
         targets: Class numbers [n], or targets [n, C] in the shape of the answers.
         reference_log_probs: [n, R].
         reference_means: [n, R, C].
+        num_elements: Elements of a row (outputs, pixels), over which its
+            log-probability is a sum.
     """
 
     log_probs: np.ndarray
@@ -36,6 +39,7 @@ class MeasuredRows(NamedTuple):
     targets: np.ndarray | None
     reference_log_probs: np.ndarray
     reference_means: np.ndarray | None
+    num_elements: int = 1
 
 
 def chosen_rows(x, y, max_rows: int | None, seed: int):
@@ -128,7 +132,24 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
         _targets(model, rows[1], classifies, regresses),
         reference["log_probs"].astype("float64"),
         _two_classes(reference.get("means"), classifies),
+        num_elements(model, rows[1]),
     )
+
+
+def num_elements(model, y) -> int:
+    """Returns over how many elements the log-probability of a row is a sum."""
+    likelihood, shapes = model.likelihood, model.raw_outputs.shapes
+    labels = likelihood.flatten(y) if likelihood.output_names else [y]
+    shapes = shapes if likelihood.output_names else [shapes]
+    total = 0
+    for part, label, shape in zip(
+        likelihood.parts_of_outputs(), labels, shapes, strict=True
+    ):
+        shape = (None, *shape[1:])
+        coded = part.coded_labels(label, shape)
+        elements = coded.shape[1 : len(part.element_shape(shape))]
+        total += math.prod(elements) if part.reduction == "sum" else 1
+    return total
 
 
 def _two_classes(means, classifies):

@@ -8,7 +8,7 @@ from bhn_tf.diagnosis.averaging import predictive_log_probs
 from bhn_tf.diagnosis.findings import Finding
 from bhn_tf.diagnosis.measured_rows import MeasuredRows
 
-# In nats, in probability, and in predictive standard deviations.
+# In nats an element, in probability, and in predictive standard deviations.
 _TOLERATED_NLL = 0.02
 _TOLERATED_PROBABILITY = 0.02
 _TOLERATED_OF_STD = 0.1
@@ -25,8 +25,10 @@ class MonteCarlo(NamedTuple):
             or of numbers in predictive standard deviations.
         score_error: Of the mutual information of a row in nats, or of the epistemic
             standard deviation relative to itself; root mean square.
-        num_samples_needed: The S at which errors and bias of NLL and mean are within
-            0.02 nats and 0.02 of probability, or 0.1 standard deviations.
+        num_samples_needed: The S at which errors and bias of the NLL are within 0.02
+            nats, and those of the mean within 0.02 of probability, or 0.1 standard
+            deviations. Where a row has several elements, the NLL may be off by its
+            own standard error over rows, and by 0.02 nats an element at most.
     """
 
     nll_error: float
@@ -48,10 +50,15 @@ def monte_carlo(rows: MeasuredRows, classifies: bool) -> MonteCarlo:
         classifies: Whether it is classes.
     """
     num_samples = rows.log_probs.shape[1]
-    ratios = np.exp(rows.log_probs - predictive_log_probs(rows)[:, None])
+    log_probs = predictive_log_probs(rows)
+    ratios = np.exp(rows.log_probs - log_probs[:, None])
     error = _of_mean((ratios - 1).mean(axis=0))
     bias = float(ratios.var(axis=1, ddof=1).mean()) / (2 * num_samples)
-    shares = [(error / _TOLERATED_NLL) ** 2, bias / _TOLERATED_NLL]
+    # What is less than the rows leave open would not be noticed.
+    error_of_rows = log_probs.std() / np.sqrt(len(log_probs))
+    most = rows.num_elements * _TOLERATED_NLL
+    tolerated = float(np.clip(error_of_rows, _TOLERATED_NLL, most))
+    shares = [(error / tolerated) ** 2, bias / tolerated]
     mean_error = score_error = None
     if rows.means is not None:
         errors = rows.means.std(axis=1, ddof=1) / np.sqrt(num_samples)

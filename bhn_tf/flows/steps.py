@@ -15,7 +15,11 @@ from bhn_tf.flows.conditioners import MADE, CouplingConditioner
 
 
 class FlowStep(keras.layers.Layer):
-    """Base of the steps: float32 under every dtype policy."""
+    """Base of the steps: float32 under every dtype policy.
+
+    A step of one's own makes its weights in `build` and returns, as `bijector`, what
+    TFP makes of them; see `docs/extending.md`.
+    """
 
     def __init__(self, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
@@ -23,7 +27,16 @@ class FlowStep(keras.layers.Layer):
     @property
     def bijector(self) -> tfb.Bijector:
         """The step as a fresh TFP bijector on vectors of D entries."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `bijector`: return one of "
+            "`tensorflow_probability.bijectors`, made of the step's weights."
+        )
+
+    def call(self, inputs):
+        """Returns y [..., D] and log|det dy/dx| [...] for x [..., D]."""
+        bijector = self.bijector
+        log_det = bijector.forward_log_det_jacobian(inputs, event_ndims=1)
+        return bijector.forward(inputs), log_det
 
 
 class ConditionedStep(FlowStep):

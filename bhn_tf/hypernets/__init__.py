@@ -1,5 +1,7 @@
 """Hypernets: the approximate posterior q(g) as an invertible network of noise."""
 
+from tensorflow_probability import bijectors as tfb
+
 from bhn_tf.hypernets.chunked import Chunked
 from bhn_tf.hypernets.flow import IAF, RealNVP
 from bhn_tf.hypernets.hypernet import Hypernet
@@ -30,4 +32,18 @@ def get(identifier) -> Hypernet:
     raise ValueError(
         f"Expected `hypernet` to be one of {sorted(_BY_NAME)} or an instance such as "
         f"`bhn_tf.hypernets.RealNVP(num_layers=4)`, got {identifier!r}."
+        f"{_how_to_give(identifier)}"
     )
+
+
+def _how_to_give(identifier) -> str:
+    """What is missing to a class or a bijector."""
+    if isinstance(identifier, type) and issubclass(identifier, Hypernet):
+        return f" Make an instance of the class: `{identifier.__name__}()`."
+    if isinstance(identifier, tfb.Bijector):
+        return (
+            " A bijector becomes the `bijector` of a `bhn_tf.flows.FlowStep`, which "
+            "keeps its weights, and a `Hypernet` whose `make_flow_steps` returns that "
+            "step can be given: docs/extending.md has an example."
+        )
+    return ""

@@ -88,10 +88,10 @@ class Chunked(Flow):
         if self.layer_sizes is None:
             self.layer_sizes = list(map(int, sizes))
 
-    def _flow_steps(self, event_size):
+    def make_flow_steps(self, event_size):
         sizes = chunk_sizes(self._part_sizes(event_size), self.chunk_size)
         # A flow over one entry has nothing to condition on.
-        of_first = super()._flow_steps(sizes[0]) if sizes[0] > 1 else []
+        of_first = super().make_flow_steps(sizes[0]) if sizes[0] > 1 else []
         if len(sizes) == 1:
             return of_first
         steps: list[FlowStep] = [

@@ -56,7 +56,7 @@ class Flow(Hypernet):
     #: The class of the L layers.
     layer_class: type[ConditionedStep]
 
-    def _flow_steps(self, event_size):
+    def make_flow_steps(self, event_size):
         between = permutations(
             event_size,
             self.num_layers,

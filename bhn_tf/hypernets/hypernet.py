@@ -19,11 +19,31 @@ from bhn_tf.random import stateless_seed
 class Hypernet(keras.layers.Layer):
     """Base of the hypernets; float32 under every dtype policy.
 
+    A hypernet of one's own overrides `make_flow_steps`, and never `build`, which makes
+    the element-wise affine map behind the steps. `docs/extending.md` has a step of
+    one's own.
+
     Args:
         initial_stddev: Initial σ of every entry of g.
         initial_mean: Initial μ, a number or D numbers. `None` stands for the scales
             that the primary network has when it becomes Bayesian, and for zero
             outside a model.
+
+    Example:
+    ```python
+    from bhn_tf.flows import Coupling, Permutation
+
+
+    @keras.saving.register_keras_serializable("my_project")
+    class Twofold(bhn_tf.hypernets.Hypernet):
+        def make_flow_steps(self, event_size):
+            halves = [Coupling(name="first"), Coupling(name="second")]
+            reverse = Permutation(range(event_size)[::-1], name="reverse")
+            return [halves[0], reverse, halves[1], reverse]
+
+
+    model = bhn_tf.BayesianHypernet(primary, Twofold())
+    ```
     """
 
     def __init__(self, initial_stddev: float = 0.1, initial_mean=None, **kwargs):
@@ -38,9 +58,20 @@ class Hypernet(keras.layers.Layer):
             None if initial_mean is None else np.asarray(initial_mean).tolist()
         )
 
-    def _flow_steps(self, event_size: int) -> list[FlowStep]:
-        """The steps before the element-wise affine map."""
-        raise NotImplementedError
+    def make_flow_steps(self, event_size: int) -> list[FlowStep]:
+        """Returns the steps before the element-wise affine map; for subclasses.
+
+        Args:
+            event_size: D, at least 2.
+
+        Returns:
+            Steps that are not built yet, applied in this order. Close to the identity,
+            and 0 at 0, they leave training a start at μ.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `make_flow_steps(event_size)`: return the "
+            "list of `bhn_tf.flows.FlowStep` that come before the affine map."
+        )
 
     def take_layer_sizes(self, sizes: list[int]) -> None:
         """Is told before `build` how many of the D values each layer takes.
@@ -63,7 +94,7 @@ class Hypernet(keras.layers.Layer):
         mean = 0.0 if self.initial_mean is None else self.initial_mean
         self.affine = ElementwiseAffine(mean, self.initial_stddev, name="affine")
         # A flow over fewer than two entries has nothing to condition on.
-        self.flow_steps = self._flow_steps(event_size) if event_size > 1 else []
+        self.flow_steps = self.make_flow_steps(event_size) if event_size > 1 else []
         for step in self._steps:
             step.build((None, event_size))
 
@@ -78,6 +109,17 @@ class Hypernet(keras.layers.Layer):
                 "`BayesianHypernet` with a built primary, or call "
                 "`build((None, event_size))`."
             )
+        if not hasattr(self, "affine"):
+            raise ValueError(
+                f"`{type(self).__name__}.build` has made no affine map. Leave `build` "
+                "to `Hypernet`, and override `make_flow_steps(event_size)`."
+            )
+
+    def start_at(self, values) -> None:
+        """Sets μ to the values that a network has, unless `initial_mean` was given."""
+        self._require_built()
+        if self.initial_mean is None:
+            self.affine.mean.assign(values)
 
     @property
     def distribution(self) -> tfd.TransformedDistribution:

@@ -21,5 +21,5 @@ class MeanField(Hypernet):
     ```
     """
 
-    def _flow_steps(self, event_size):
+    def make_flow_steps(self, event_size):
         return []

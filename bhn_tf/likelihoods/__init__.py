@@ -112,7 +112,33 @@ def get(identifier) -> Likelihood:
     raise ValueError(
         f"Expected `likelihood` to be one of {sorted(_BY_NAME)} or an instance such as "
         f"`bhn_tf.likelihoods.Gaussian(stddev=0.1)`, got {identifier!r}."
+        f"{_how_to_give(identifier)}"
     )
+
+
+def _how_to_give(identifier) -> str:
+    """What is missing to a class or a function."""
+    if isinstance(identifier, type) and issubclass(identifier, Likelihood):
+        return f" Make an instance of the class: `{identifier.__name__}()`."
+    if callable(identifier):
+        return (
+            " If it makes a distribution of TFP of raw outputs, wrap it: "
+            "`bhn_tf.likelihoods.Distribution(function)`."
+        )
+    return ""
+
+
+def in_standard_units(likelihood) -> Likelihood:
+    """Returns the likelihood with each part that has a unit in standard ones.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    parts = likelihood.parts_of_outputs()
+    if not isinstance(likelihood, Joint) or not any(part.has_unit for part in parts):
+        return Standardized(likelihood)
+    parts = [Standardized(part) if part.has_unit else part for part in parts]
+    return Joint(parts, likelihood.names, likelihood.get_config()["weights"])
 
 
 def fit_to_outputs(likelihood, names, endings) -> Likelihood:

@@ -105,7 +105,10 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     def distribution(self, raw) -> tfd.Distribution:
         """Returns p(y|x, g), with the batch shape of the elements."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `distribution(raw)`: return a distribution "
+            "of `tensorflow_probability.distributions`."
+        )
 
     def log_tails(self, y, raw):
         distribution = self.distribution(raw)

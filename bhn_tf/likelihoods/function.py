@@ -1,5 +1,8 @@
 """The likelihood that a user's function makes of raw outputs."""
 
+import types
+import warnings
+
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -22,16 +25,20 @@ class Distribution(Distributional):
     Args:
         function: `function(raw)` returns a `tfd.Distribution` for raw outputs
             [B, ..., C] or, for several draws, [S, B, ..., C]: index the last axis as
-            `raw[..., :1]`. A model is saved with it where the function is registered,
-            `@keras.saving.register_keras_serializable()`.
+            `raw[..., :1]`. A model that is saved with it can be loaded where the
+            function is registered, `@keras.saving.register_keras_serializable()`; a
+            warning says where it is not.
         is_discrete: Whether labels are whole numbers (in their intervals, too).
         reduction: "sum" or "mean" over the axes of an example.
 
     Example:
     ```python
-    likelihood = bhn_tf.likelihoods.Distribution(
-        lambda raw: tfd.Gumbel(raw[..., :1], tf.nn.softplus(raw[..., 1:]))
-    )
+    @keras.saving.register_keras_serializable("my_project")
+    def gumbel(raw):
+        return tfd.Gumbel(raw[..., :1], tf.nn.softplus(raw[..., 1:]))
+
+
+    likelihood = bhn_tf.likelihoods.Distribution(gumbel)
     likelihood.element_shape((None, 2))  # (None, 1)
     ```
     """
@@ -45,6 +52,7 @@ class Distribution(Distributional):
                 f"TFP, got {function!r}."
             )
         super().__init__({}, reduction=reduction, **kwargs)
+        _warn_unless_registered(function)
         self.function = function
         self.is_discrete = is_discrete
         self._shapes: dict = {}
@@ -127,3 +135,16 @@ class Distribution(Distributional):
     def from_config(cls, config):
         function = keras.saving.deserialize_keras_object(config["function"])
         return cls(**{**config, "function": function})
+
+
+def _warn_unless_registered(function) -> None:
+    """Warns of what Keras saves without a word and then does not find again."""
+    kind = function if isinstance(function, types.FunctionType) else type(function)
+    name = keras.saving.get_registered_name(kind)
+    if keras.saving.get_registered_object(name) is None:
+        warnings.warn(
+            f"{function!r} is not registered, so that a saved model would not be "
+            "loaded. Write it as `def` with a name of its own, behind "
+            "`@keras.saving.register_keras_serializable()`.",
+            stacklevel=3,
+        )

@@ -13,6 +13,14 @@ def at_least_float32(values) -> tf.Tensor:
     return values if values.dtype == tf.float64 else tf.cast(values, tf.float32)
 
 
+def _lacks(likelihood, method: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{type(likelihood).__name__} has no `{method}`: the docstring of `Likelihood` "
+        "lists what a subclass has. `bhn_tf.likelihoods.Distribution(function)` asks "
+        "for one function alone, of raw outputs, that returns a distribution of TFP."
+    )
+
+
 class Likelihood:
     """Base of the likelihoods: functions of labels and raw outputs of one draw.
 
@@ -27,6 +35,10 @@ class Likelihood:
 
     Where the weight is 0 or the mask False, labels and outputs may be anything, NaN
     too: they reach neither a result nor a gradient.
+
+    A subclass has the methods under "to be provided": `element_shape`, `coded_labels`,
+    `element_log_prob`, `valid_elements`, `mean`, `summarize` and `label_advice`. Where
+    the labels have a distribution of TFP, `Distribution(function)` is the shorter way.
 
     Args:
         reduction: "sum" over the axes of an example, the log-likelihood itself, or
@@ -45,7 +57,7 @@ class Likelihood:
 
     def element_shape(self, raw_shape) -> tuple:
         """Shape of what has a log-probability of its own, [B, ...]."""
-        raise NotImplementedError
+        raise _lacks(self, "element_shape")
 
     def coded_labels(self, y, raw_shape) -> tf.Tensor:
         """Labels in the elements' shape, or with a further axis (one-hot).
@@ -53,19 +65,19 @@ class Likelihood:
         Raises:
             ValueError: If labels of this shape do not fit the outputs.
         """
-        raise NotImplementedError
+        raise _lacks(self, "coded_labels")
 
     def element_log_prob(self, y, raw) -> tf.Tensor:
         """Log p of each element, [B, ...], at least float32, never clipped."""
-        raise NotImplementedError
+        raise _lacks(self, "element_log_prob")
 
     def valid_elements(self, y, raw_shape) -> tf.Tensor:
         """Whether each coded label has a meaning, of the elements' shape."""
-        raise NotImplementedError
+        raise _lacks(self, "valid_elements")
 
     def mean(self, raw) -> tf.Tensor:
         """The mean of y for raw outputs: probabilities, or the regression's mean."""
-        raise NotImplementedError
+        raise _lacks(self, "mean")
 
     def summarize(self, raws, mask=None) -> dict[str, tf.Tensor]:
         """The predictive mean and every score, from raw outputs [S, B, ...].
@@ -73,11 +85,11 @@ class Likelihood:
         Scores of padding (`mask` False) are NaN; the mean is that of any element, as
         Keras's `predict` gives it.
         """
-        raise NotImplementedError
+        raise _lacks(self, "summarize")
 
     def label_advice(self, raw_shape) -> str:
         """One sentence that says what labels are expected."""
-        raise NotImplementedError
+        raise _lacks(self, "label_advice")
 
     # -- with a default ---------------------------------------------------------------
 

@@ -4,7 +4,8 @@ Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihoo
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
 `detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
 sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
-(`intervals.py`), also as Keras metrics (`interval_metrics.py`).
+(`intervals.py`), also as Keras metrics (`interval_metrics.py`). Of waiting times:
+`concordance_index` (`survival.py`).
 """
 
 from bhn_tf.metrics.calibration import (
@@ -39,6 +40,7 @@ from bhn_tf.metrics.ranking import (
     reject_threshold,
     risk_coverage,
 )
+from bhn_tf.metrics.survival import concordance_index
 
 __all__ = [
     "CRPS",
@@ -54,6 +56,7 @@ __all__ = [
     "Reliability",
     "RiskCoverage",
     "SetSize",
+    "concordance_index",
     "coverage",
     "crps",
     "detection",

@@ -77,14 +77,13 @@ class HypernetPosterior(Posterior):
         if is_new:
             self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
             self.hypernet.build((None, self.num_random))
+            self.hypernet.start_at(np.concatenate(self.initial_values))
             keras_adapter.freeze_parts_of_frozen(self.hypernet)
         elif self.hypernet.event_size != self.num_random:
             raise ValueError(
                 f"The given hypernet generates {self.hypernet.event_size} values, and "
                 f"the network has {self.num_random}. Give a new instance."
             )
-        if is_new and self.hypernet.initial_mean is None:
-            self.hypernet.affine.mean.assign(np.concatenate(self.initial_values))
 
     def _has_other_owner(self) -> bool:
         return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)

@@ -45,8 +45,8 @@ class PredictiveModel(Training, Prediction):
         likelihood: p(y|x): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
         normalize_targets: Whether the network works in the standard units of the
-            training targets (`likelihoods.Standardized`); the model answers in the
-            units of y.
+            training targets (`likelihoods.Standardized`), of several outputs those
+            that have units; the model answers in the units of y.
         fed_dtypes: Dtypes of the data that the model was trained on, which a saved
             model keeps; a served model takes what its trainer was fed.
 
@@ -66,7 +66,7 @@ class PredictiveModel(Training, Prediction):
         super().__init__(**{**kwargs, "autocast": False})
         likelihood = likelihoods.get(likelihood)
         if normalize_targets:
-            likelihood = likelihoods.Standardized(likelihood)
+            likelihood = likelihoods.in_standard_units(likelihood)
         # Set once: Keras goes on to track, and to save, what an attribute held before.
         self.likelihood = likelihood
         self.objective = MaximumLikelihood()

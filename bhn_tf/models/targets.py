@@ -48,7 +48,8 @@ def require_units(likelihood) -> None:
         raise ValueError(
             "The units of the targets are not known, in which a network with "
             "`normalize_targets=True` is trained and judged: call `fit` first, or tell "
-            "them to the likelihood, `model.likelihood.adapt(y)`."
+            "them to the likelihood, `model.likelihood.adapt(y)`; of several outputs, "
+            "to those of `model.likelihood.parts` that are `Standardized`."
         )
 
 

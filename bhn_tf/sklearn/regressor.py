@@ -2,10 +2,13 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
+from bhn_tf.metrics import concordance_index
 from bhn_tf.sklearn.estimator import BHNEstimator, copied
+from bhn_tf.sklearn.waiting_times import columns_of_waits, paired
 
 
 class BHNRegressor(RegressorMixin, BHNEstimator):
@@ -24,7 +27,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         hypernet: "realnvp", "iaf", "mean_field", or an instance from
             `bhn_tf.hypernets`, of which each fit makes a copy.
         likelihood: p(y|x, g), a name or an instance from `bhn_tf.likelihoods`; `None`
-            for Gaussian noise whose level is learned.
+            for Gaussian noise whose level is learned. With "weibull" and
+            "censored_log_normal" y is waiting times, some of them censored.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
             inputs, feature by feature.
@@ -61,7 +65,11 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
 
         Args:
             X: Rows, [rows, features], an array or a data frame of numbers.
-            y: Targets, [rows] or [rows, targets].
+            y: Targets, [rows] or [rows, targets]. Of waiting times that may be
+                censored: columns [time, event], event 1 where it was seen and 0 where
+                it had not happened by then (further targets in further pairs); a frame
+                with columns "time" and "event"; or a structured array of
+                scikit-survival.
             sample_weight: Weight of each row; one of weight 0 does not count at all.
 
         Returns:
@@ -71,17 +79,28 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             ValueError: If an argument of the estimator makes no sense, the rows do not
                 fit or are NaN, all weights are 0, or the likelihood is of classes.
         """
+        likelihood = self._new_likelihood()
         x, y = validate_data(
             self,
             X,
-            y,
+            columns_of_waits(y) if likelihood.is_censored else y,
             dtype="float32",
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=2,
         )
-        self._has_one_target = y.ndim == 1
-        y = np.reshape(y, [len(y), -1]).astype("float32")
+        if likelihood.is_censored:
+            y = paired(y.astype("float32"))
+            self._has_one_target = y.shape[1] == 1
+        else:
+            self._has_one_target = y.ndim == 1
+            y = np.reshape(y, [len(y), -1]).astype("float32")
+        num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
+        if getattr(likelihood, "has_unit", False):
+            likelihood = likelihoods.Standardized(likelihood)
+        return self._fit_rows(x, y, likelihood, num_outputs, sample_weight)
+
+    def _new_likelihood(self) -> likelihoods.Likelihood:
         likelihood = self.likelihood
         if likelihood is None:
             likelihood = likelihoods.Gaussian(0.5, trainable=True)
@@ -91,13 +110,12 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
                 f"{type(likelihood).__name__} is a likelihood of classes: give it to "
                 "`BHNClassifier`."
             )
-        num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
-        if getattr(likelihood, "has_unit", False):
-            likelihood = likelihoods.Standardized(likelihood)
-        return self._fit_rows(x, y, likelihood, num_outputs, sample_weight)
+        return likelihood
 
     def predict(self, X, return_std: bool = False):
         """Returns the predictive mean, and its standard deviation where asked for.
+
+        Of waiting times it is the mean of the time itself.
 
         Args:
             X: Rows, [rows, features].
@@ -126,6 +144,37 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         """
         lower, upper = self._ask("predict_interval", X, level=level)
         return self._shaped(lower), self._shaped(upper)
+
+    def score(self, X, y, sample_weight=None):
+        """Returns how good the predicted means are.
+
+        Args:
+            X: Rows, [rows, features].
+            y: Targets, as in `fit`.
+            sample_weight: Weight of each row; not for waiting times.
+
+        Returns:
+            R², as of every regressor of scikit-learn. Of waiting times that may be
+            censored it is the concordance index, as of scikit-survival's estimators:
+            the share of pairs of rows in the right order, averaged over the targets.
+
+        Raises:
+            ValueError: If pairs of rows would have to be weighed.
+        """
+        if not self._new_likelihood().is_censored:
+            return super().score(X, y, sample_weight)
+        if sample_weight is not None:
+            raise ValueError(
+                "The concordance index is of pairs of rows, which have no "
+                "`sample_weight`: leave it out."
+            )
+        mean = self.predict(X).reshape(len(X), -1)
+        y = paired(check_array(columns_of_waits(y), ensure_2d=False))
+        found = [
+            concordance_index(*y[:, column].T, mean[:, column])
+            for column in range(mean.shape[1])
+        ]
+        return float(np.mean(found))
 
     def _shaped(self, values):
         return values[:, 0] if self._has_one_target else values

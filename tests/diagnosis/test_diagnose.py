@@ -16,7 +16,7 @@ from bhn_tf.diagnosis import (
     monte_carlo,
     reliability,
 )
-from bhn_tf.diagnosis.measured_rows import MeasuredRows
+from bhn_tf.diagnosis.measured_rows import MeasuredRows, num_elements
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Gaussian
 from tests import networks
@@ -176,6 +176,41 @@ def test_too_wide_and_too_few_draws(classifier):
     assert needed > 10
     (few,) = [each for each in found.findings if each.name == "few_samples"]
     assert few.value == needed and f"num_samples={needed}" in few.mend
+
+
+def test_the_nll_of_many_elements_may_be_as_inexact_as_their_rows():
+    """A sum over 12 outputs, whose draws differ in all of them alike."""
+    random = np.random.default_rng(0)
+    alike = random.normal(size=(500, 32))
+    log_probs = 3 * random.normal(size=(500, 1)) + alike
+
+    def needed(num_elements, log_probs=log_probs):
+        measured = MeasuredRows(
+            log_probs, None, None, None, None, log_probs[:, :1], None, num_elements
+        )
+        return monte_carlo.monte_carlo(measured, classifies=False).num_samples_needed
+
+    alone = needed(1)
+    assert alone > 20 and needed(3) == pytest.approx(alone / 3, abs=1)
+    # The rows' own error, 3 / √500 = 0.13 nats.
+    assert 1 < needed(12) == needed(1000) <= needed(6) < needed(3)
+    # Rows that are all alike say exactly what their NLL is.
+    assert needed(1000, alike - alike.mean(axis=1, keepdims=True)) > 0.4 * alone
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("several outputs, loss_weights", 2),
+        ("categorical ignore_class, iaf, three draws a batch", 2),
+        ("categorical clip and mean, realnvp", 1),
+        ("standardized", 1),
+    ],
+)
+def test_elements_are_those_that_are_summed(name, expected):
+    model, x, y = every_option.made(name)
+    model(x)
+    assert num_elements(model, tf.nest.map_structure(tf.constant, y)) == expected
 
 
 def test_another_n(classifier):

@@ -91,6 +91,10 @@ def both(x):
     return {"kind": classes(x), "size": x[:, 0]}
 
 
+def far_both(x):
+    return {"kind": classes(x), "size": far_targets(x)}
+
+
 def case(primary=network, labels=classes, likelihood=None, compiled=None, **model):
     """How a model is made: the network, p(y|x), what else it and `compile` are given;
     and its labels."""
@@ -188,6 +192,12 @@ CASES = {
     ),
     "recurrent layers, prior_loc unit_inputs, per_example_noise": lambda: case(
         recurrent, compiled={"per_example_noise": True}, prior_loc="unit_inputs"
+    ),
+    "normalize_targets, several outputs": lambda: case(
+        two_outputs,
+        far_both,
+        {"kind": Categorical(), "size": Gaussian(trainable=True)},
+        normalize_targets=True,
     ),
     "several outputs, loss_weights": lambda: case(
         two_outputs,

@@ -18,6 +18,7 @@ from bhn_tf import conformal
 from bhn_tf.hypernets import RealNVP
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Gaussian, Ordinal
+from bhn_tf.metrics import concordance_index
 from bhn_tf.sklearn import BHNClassifier, BHNRegressor
 
 RANDOM = np.random.default_rng(0)
@@ -158,6 +159,78 @@ def test_what_was_fitted_can_be_calibrated(regressor):
     calibrated = conformal.calibrate(regressor.model_, X.astype("float32"), Y)
     lower, upper = calibrated.predict_interval(X.astype("float32"), 0.9, verbose=0)
     assert np.mean((lower[:, 0] <= Y) & (upper[:, 0] >= Y)) >= 0.9
+
+
+# -- waiting times ---------------------------------------------------------------------
+
+WAITS = np.exp(X[:, 0]) * RANDOM.weibull(2.0, size=60)
+WATCHED = RANDOM.uniform(1.0, 3.0, size=60)
+TIME, EVENT = np.minimum(WAITS, WATCHED), WAITS <= WATCHED
+CENSORED = np.column_stack([TIME, EVENT])
+
+
+@pytest.fixture(scope="module")
+def survival():
+    return small(BHNRegressor, likelihood="weibull").fit(X, CENSORED)
+
+
+def test_waiting_times_have_one_output_and_answers_of_the_time(survival):
+    assert survival.model_.primary.output_shape[-1] == 1
+    mean, std = survival.predict(X, return_std=True)
+    lower, upper = survival.predict_interval(X, level=0.9)
+    assert mean.shape == std.shape == lower.shape == upper.shape == TIME.shape
+    assert (lower < mean).all() and (mean < upper).all()
+    assert np.mean((lower <= WAITS) & (upper >= WAITS)) > 0.7
+
+
+def test_the_score_of_waiting_times_is_that_of_scikit_survival(survival):
+    expected = concordance_index(TIME, EVENT, survival.predict(X))
+    assert survival.score(X, CENSORED) == expected > 0.7
+    with pytest.raises(ValueError, match="pairs of rows"):
+        survival.score(X, CENSORED, np.ones(60))
+    search = GridSearchCV(
+        small(BHNRegressor, likelihood="censored_log_normal", epochs=2),
+        {"prior_stddev": [0.3, 1.0]},
+        cv=2,
+    ).fit(X, CENSORED)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pd.DataFrame({"event": EVENT, "time": TIME}),
+        pd.DataFrame({"weeks": TIME, "relapse": EVENT}),
+        np.rec.fromarrays([EVENT, TIME], names="status,weeks"),
+    ],
+    ids=["names", "places", "scikit-survival"],
+)
+def test_waiting_times_in_other_forms(form, survival):
+    other = small(BHNRegressor, likelihood="weibull").fit(X, form)
+    np.testing.assert_allclose(other.predict(X), survival.predict(X), rtol=1e-4)
+    assert survival.score(X, form) == survival.score(X, CENSORED)
+
+
+def test_several_waiting_times():
+    both = np.column_stack([CENSORED, CENSORED[:, [0]] * 2, CENSORED[:, [1]]])
+    regressor = small(BHNRegressor, likelihood="weibull", epochs=2).fit(X, both)
+    assert regressor.predict(X).shape == (60, 2)
+    assert 0 < regressor.score(X, both) < 1
+
+
+@pytest.mark.parametrize(
+    ("y", "advice"),
+    [
+        (TIME, r"\[time, event\]"),
+        (np.column_stack([CENSORED, TIME]), r"\[time, event\]"),
+        (np.rec.fromarrays([TIME, EVENT]), "scikit-survival"),
+        (np.column_stack([TIME, EVENT + 1]), "A batch has.*event 1"),
+    ],
+    ids=["times alone", "three columns", "fields", "events of 2"],
+)
+def test_what_is_no_waiting_time_is_refused(y, advice):
+    with pytest.raises(ValueError, match=advice):
+        small(BHNRegressor, likelihood="weibull", epochs=1).fit(X, y)
 
 
 # -- arguments -------------------------------------------------------------------------

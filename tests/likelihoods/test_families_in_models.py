@@ -94,7 +94,8 @@ def test_an_unregistered_function_trains_and_exports(tmp_path):
         return tfp.distributions.Normal(raw[..., :1], 1 + raw[..., 1:] ** 2)
 
     primary = keras.Sequential([keras.Input((2,)), WeightNormDense(2)])
-    likelihood = likelihoods.Distribution(normal)
+    with pytest.warns(UserWarning, match="not registered"):
+        likelihood = likelihoods.Distribution(normal)
     model = bhn_tf.BayesianHypernet(primary, "mean_field", likelihood)
     model.compile(run_eagerly=True)
     model.fit(X, REALS, verbose=0)

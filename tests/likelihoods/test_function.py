@@ -1,5 +1,6 @@
 """Any distribution of TFP, made by a function of the raw outputs."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +10,8 @@ from scipy import stats
 from bhn_tf.likelihoods import Distribution
 
 tfd = tfp.distributions
+# Most functions here are written where they are used.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is not registered")
 RAW = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
 
 
@@ -98,3 +101,60 @@ def test_what_is_no_function_or_no_distribution_is_refused():
         Distribution(tfd.Normal(0.0, 1.0))
     with pytest.raises(ValueError, match="expected a distribution of"):
         Distribution(lambda raw: raw).mean(RAW)
+
+
+def unregistered(raw):
+    return tfd.Normal(raw, 1.0)
+
+
+@keras.saving.register_keras_serializable("test_function")
+def registered(raw):
+    return tfd.Normal(raw, 1.0)
+
+
+@keras.saving.register_keras_serializable("test_function")
+class Scaled:
+    """A function with a setting."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, raw):
+        return tfd.Normal(raw, self.scale)
+
+    def get_config(self):
+        return {"scale": self.scale}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def loaded(likelihood, **options):
+    saved = keras.saving.serialize_keras_object(likelihood)
+    return keras.saving.deserialize_keras_object(saved, **options)
+
+
+@pytest.mark.parametrize("function", [registered, Scaled(2.0)])
+@pytest.mark.filterwarnings("error")
+def test_what_is_registered_comes_back(function):
+    likelihood = Distribution(function)
+    np.testing.assert_array_equal(
+        loaded(likelihood).log_prob(RAW, RAW), likelihood.log_prob(RAW, RAW)
+    )
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("function", [unregistered, lambda raw: tfd.Normal(raw, 1.0)])
+def test_what_could_not_be_loaded_is_warned_of_at_once(function):
+    with pytest.warns(UserWarning, match="not registered.*register_keras") as warned:
+        likelihood = Distribution(function)
+    assert warned[0].filename == __file__
+    with pytest.raises((TypeError, ValueError)):
+        loaded(likelihood)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_known_in_a_scope_is_not_warned_of():
+    with keras.saving.custom_object_scope({"unregistered": unregistered}):
+        loaded(Distribution(unregistered))

@@ -1,5 +1,6 @@
 """What all likelihoods share: choosing one, averaging over draws, configuration."""
 
+import inspect
 import json
 
 import keras
@@ -59,6 +60,36 @@ def test_keras_losses_are_refused_with_what_to_use(loss, instead):
 def test_unknown_likelihoods_are_refused_with_the_choices(identifier):
     with pytest.raises(ValueError, match="'bernoulli', 'beta', 'categorical'"):
         likelihoods.get(identifier)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "advice"),
+    [
+        (Gaussian, r"an instance of the class: `Gaussian\(\)`"),
+        (lambda raw: None, r"wrap it: `bhn_tf.likelihoods.Distribution\(function\)`"),
+        ({"size": lambda raw: None}, "wrap it"),
+    ],
+    ids=["class", "function", "function of an output"],
+)
+def test_classes_and_functions_are_refused_with_what_to_do(identifier, advice):
+    with pytest.raises(ValueError, match=advice):
+        likelihoods.get(identifier)
+
+
+def test_what_a_subclass_lacks_is_named():
+    class OfTheMean(likelihoods.Likelihood):
+        def mean(self, raw):
+            return raw
+
+    with pytest.raises(NotImplementedError, match=r"OfTheMean has no `element_shape`"):
+        OfTheMean().log_prob([[1.0]], [[0.0]])
+    lacking = "element_shape", "coded_labels", "element_log_prob", "valid_elements"
+    for name in (*lacking, "summarize", "label_advice"):
+        method = getattr(OfTheMean(), name)
+        arguments = [None] * len(inspect.signature(method).parameters)
+        with pytest.raises(NotImplementedError, match=rf"`{name}`.*Distribution"):
+            method(*arguments)
+        assert f"`{name}`" in likelihoods.Likelihood.__doc__
 
 
 @pytest.mark.parametrize("make", [Categorical, Bernoulli, Gaussian])

@@ -324,3 +324,21 @@ def test_noise_starts_at_targets_in_a_list_of_one():
         model.initialize_from_data(X, y)
         found.append(np.concatenate(model.likelihood.get_weights(), axis=None))
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights", "advice"),
+    [
+        (X, WEIGHTS, "Labels of shape .* give class numbers"),
+        (Y, np.ones([9, 7]), "`weight` of shape"),
+        (Y.astype(str), WEIGHTS, "Labels of dtype string are no numbers"),
+    ],
+    ids=["labels", "weights", "text"],
+)
+def test_what_does_not_fit_in_a_data_set_is_refused_by_one_sentence(
+    labels, weights, advice
+):
+    _, model = twins()
+    with pytest.raises(ValueError, match=advice) as refused:
+        model.fit(batches(X, labels, weights), verbose=0)
+    assert "\n" not in str(refused.value)

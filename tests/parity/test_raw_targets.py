@@ -8,7 +8,7 @@ import tensorflow as tf
 from bhn_tf.hamiltonian import hamiltonian_monte_carlo
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers import WeightNormDense
-from bhn_tf.likelihoods import Gaussian
+from bhn_tf.likelihoods import Gaussian, StudentT
 from tests.parity.twins import bayesian
 
 RNG = np.random.default_rng(0)
@@ -134,6 +134,43 @@ def test_the_unit_is_that_of_training_rows_alone():
     weighted.fit(X, y, sample_weight=np.arange(400) < 200, verbose=0)
     for found in (model, weighted):
         assert float(found.likelihood.loc[0]) == pytest.approx(Y[:200].mean(), rel=1e-4)
+
+
+def test_outputs_in_several_units(tmp_path):
+    """Of several outputs each has its own unit, and classes have none."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((3,))
+    names = {"weight": 1, "kind": 2, "height": 1}
+    outputs = {name: WeightNormDense(n, name=name)(inputs) for name, n in names.items()}
+    model = bayesian(
+        keras.Model(inputs, outputs),
+        hypernet=MeanField(0.01),
+        likelihood={
+            "weight": Gaussian(trainable=True),
+            "kind": "categorical",
+            "height": StudentT(trainable=True),
+        },
+        normalize_targets=True,
+        num_examples=400,
+    )
+    model.compile(keras.optimizers.Adam(0.05), jit_compile=False)
+    y = {"weight": Y, "kind": (Y > 150).astype(int), "height": 1e4 + 1e3 * X[:, 2]}
+    with pytest.raises(ValueError, match=r"units.*`model.likelihood.parts`"):
+        model.evaluate(X, y, verbose=0)
+    model.fit(X, y, epochs=15, verbose=0)
+    options = {"num_samples": 4, "seed": 1, "verbose": 0}
+    mean = model.predict(X, **options)
+    assert np.abs(mean["weight"][:, 0] - Y).mean() < 30
+    assert np.abs(mean["height"][:, 0] - y["height"]).mean() < 300
+    np.testing.assert_allclose(mean["kind"].sum(axis=1), 1, rtol=1e-5)
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    served = tf.saved_model.load(loaded.export(tmp_path / "served"))
+    centre = served.signatures["deterministic"](inputs=tf.constant(X))
+    expected = model.predict(X, num_samples=0, verbose=0)
+    for name, values in loaded.predict(X, **options).items():
+        np.testing.assert_array_equal(values, mean[name])
+        np.testing.assert_allclose(centre[f"{name}_mean"], expected[name], rtol=1e-4)
 
 
 def test_rows_with_unknown_inputs_answer_nan():

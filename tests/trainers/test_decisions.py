@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bhn_tf import baselines, conformal, metrics
+from bhn_tf.metrics import concordance_index
 from tests.trainers.run_checks import (
     check_folder,
     check_refused,
@@ -20,7 +21,6 @@ from trainers.coverage_limits import coverage_interval
 from trainers.decision_sets import measured
 from trainers.survival_measures import (
     calibration_p_value,
-    concordance_index,
     kaplan_meier,
 )
 
