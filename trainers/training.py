@@ -61,15 +61,10 @@ class _Progress(keras.callbacks.Callback):
 
     _SHOWN = ("loss", "accuracy", "kl")
 
-    def __init__(self, folder: RunFolder, method: str, first_epoch: int, epochs: int):
+    def __init__(self, folder: RunFolder, method: str, logged: list[dict], epochs: int):
         super().__init__()
         self._folder, self._method, self._epochs = folder, method, epochs
-        self._first_epoch = first_epoch
-        self._logged = [
-            entry
-            for entry in folder.epochs.read(method)
-            if entry["epoch"] <= first_epoch
-        ]
+        self._first_epoch, self._logged = len(logged), logged
         self._bar = keras.utils.Progbar(
             epochs, stateful_metrics=self._SHOWN, unit_name="epoch"
         )
@@ -137,8 +132,9 @@ def train(
     keras.utils.set_random_seed(config.seed)
     with strategy_of(config.strategy).scope():
         first_epoch, model = folder.checkpoints.load(method) or (0, make_model())
+    logged = folder.epochs.of_training(method, first_epoch)
     if first_epoch < epochs:
-        progress = _Progress(folder, method, first_epoch, epochs)
+        progress = _Progress(folder, method, logged, epochs)
         mend = lower_rate(config.learning_rate)
         last_path = functools.partial(folder.checkpoints.last_path, method)
         with guarded(method, mend, last_path) as guard:
@@ -152,4 +148,4 @@ def train(
                 verbose=0,
                 callbacks=[*callbacks, guard, progress],
             )
-    return model, sum(entry["seconds"] for entry in folder.epochs.read(method))
+    return model, sum(entry["seconds"] for entry in logged)

@@ -40,7 +40,7 @@ from trainers.config import (
 from trainers.divergence import guarded, infinite_where_diverged, lower_rate
 from trainers.kept_rows import KeptRows
 from trainers.run_folder import RunFolder
-from trainers.state_files import read_json
+from trainers.state_files import making_sense_of, read_json
 from trainers.uci_measures import (
     held,
     measured,
@@ -160,11 +160,14 @@ def _rivals(config: Config) -> dict:
     if not config.rivals or not path.exists():
         return {}
     mend = "`python -m benchmarks.uci_rivals` writes it."
-    rows = read_json(path, dict, mend)["rows"]
-    rows = [
-        {**row, "method": "NGBoost"} for row in rows if row["split"] < config.splits
-    ]
-    return summary(rows)
+    found = read_json(path, dict, mend)
+    with making_sense_of(path, mend):
+        rows = [
+            {**row, "method": "NGBoost"}
+            for row in found["rows"]
+            if row["split"] < config.splits
+        ]
+        return summary(rows)
 
 
 # -- rows ----------------------------------------------------------------------------
