@@ -12,7 +12,6 @@ A killed run goes on where it stood, and asks for the same labels.
 """
 
 import dataclasses
-from typing import ClassVar
 
 import keras
 import numpy as np
@@ -32,10 +31,12 @@ from trainers.config import (
     sizes,
     some_of,
 )
+from trainers.divergence import guarded, lower_rate
 from trainers.image_sets import load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.networks import Layers, gal_convolutional, perceptron
 from trainers.run_folder import RunFolder
+from trainers.training import strategy_of
 
 _ACQUISITIONS = ("bald", "max_entropy", "variation_ratio", "mean_std", "random")
 _WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
@@ -45,9 +46,11 @@ _WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
 class Config(CommonConfig):
     """Configuration of `trainers.active_learning`."""
 
-    # No flag here: a learner trains on one device.
-    strategy: ClassVar[str] = "default"
-
+    strategy: str = flag(
+        "default",
+        "'mirrored' trains on all local devices.",
+        **one_of("default", "mirrored"),
+    )
     methods: tuple = flag(
         ("bhn", "mc_dropout", "deterministic"),
         "What is compared.",
@@ -179,26 +182,27 @@ def _network(config: Config, shape, num_classes: int, method: str):
 
 
 def _make_model(config: Config, shape, num_classes: int, method: str):
-    network = _network(config, shape, num_classes, method)
     more = {}
-    if method == "bhn":
-        hypernet = methods.hypernet(config, initial_stddev=config.initial_stddev)
-        model = bhn_tf.BayesianHypernet(network, hypernet)
-        more = {"kl_weight": config.kl_weight}
-    elif method == "mc_dropout":
-        model = baselines.MCDropout(network)
-    else:
-        model = baselines.Deterministic(network)
-    model.compile(
-        # A rate that falls would fall over all rounds: the optimizer goes on with the
-        # weights.
-        keras.optimizers.Adam(config.learning_rate),
-        metrics=["accuracy"],
-        eval_samples=config.num_samples,
-        # With XLA, every number of labels would be compiled anew.
-        jit_compile=config.jit_compile,
-        **more,
-    )
+    with strategy_of(config.strategy).scope():
+        network = _network(config, shape, num_classes, method)
+        if method == "bhn":
+            hypernet = methods.hypernet(config, initial_stddev=config.initial_stddev)
+            model = bhn_tf.BayesianHypernet(network, hypernet)
+            more = {"kl_weight": config.kl_weight}
+        elif method == "mc_dropout":
+            model = baselines.MCDropout(network)
+        else:
+            model = baselines.Deterministic(network)
+        model.compile(
+            # A rate that falls would fall over all rounds: the optimizer goes on with
+            # the weights.
+            keras.optimizers.Adam(config.learning_rate),
+            metrics=["accuracy"],
+            eval_samples=config.num_samples,
+            # With XLA, every number of labels would be compiled anew.
+            jit_compile=config.jit_compile,
+            **more,
+        )
     return model
 
 
@@ -223,15 +227,16 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
         directory=folder.learner_directory(name),
         seed=seed,
     )
-    learner.run(0, test)
-    for _ in range(config.num_rounds):
-        last = [learner.initial_round, *learner.history][-1]
-        accuracy = last["metrics"]["val_accuracy"]
-        print(f"{name}: {last['num_labelled']} labels, {accuracy:.4f}", flush=True)
-        if config.stop_at_target and _reaches(accuracy, config.target_accuracy):
-            break
-        if not learner.run(1, test):
-            break
+    with guarded(name, lower_rate(config.learning_rate)):
+        learner.run(0, test)
+        for _ in range(config.num_rounds):
+            last = [learner.initial_round, *learner.history][-1]
+            accuracy = last["metrics"]["val_accuracy"]
+            print(f"{name}: {last['num_labelled']} labels, {accuracy:.4f}", flush=True)
+            if config.stop_at_target and _reaches(accuracy, config.target_accuracy):
+                break
+            if not learner.run(1, test):
+                break
     rounds = [learner.initial_round, *learner.history]
     folder.epochs.replace(
         name,

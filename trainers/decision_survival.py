@@ -20,9 +20,10 @@ from bhn_tf import hypernets, likelihoods
 from bhn_tf.metrics import concordance_index
 from bhn_tf.tables import text_table
 from trainers.config import UsageProblem
+from trainers.divergence import guarded, infinite_where_diverged
 from trainers.kept_rows import KeptRows
 from trainers.networks import Layers, perceptron
-from trainers.refit import Refitter
+from trainers.refit import MEND, Refitter
 from trainers.run_folder import RunFolder
 from trainers.survival_measures import (
     calibration_p_value,
@@ -109,7 +110,8 @@ def compute(config, folder: RunFolder, sets: dict[str, Waits]) -> list[dict]:
         fitters = {each: _fitter(config, each, waits.x.shape[1]) for each in candidates}
         for repetition in sorted(missing):
             started = time.monotonic()
-            measured = _measure(config, fitters, waits, repetition)
+            with guarded(f"{name}, repetition {repetition}", MEND):
+                measured = _measure(config, fitters, waits, repetition)
             row = {"set": name, "repetition": repetition, **measured}
             kept.add({**row, "seconds": time.monotonic() - started})
             print(
@@ -205,6 +207,7 @@ def _fitted(config, fitters, waits: Waits, train, seed):
     y = np.column_stack([waits.time / unit, waits.event]).astype("float32")
     samples = {"num_samples": config.num_samples, "seed": seed}
 
+    @infinite_where_diverged
     def validation_nll(candidate):
         fitters[candidate].fit(x[fitting], y[fitting], seed)
         found = fitters[candidate].log_density(x[validation], y[validation], **samples)

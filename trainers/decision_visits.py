@@ -16,9 +16,10 @@ import bhn_tf
 from bhn_tf import hypernets, likelihoods, metrics
 from bhn_tf.tables import text_table
 from trainers.config import UsageProblem
+from trainers.divergence import guarded, infinite_where_diverged
 from trainers.kept_rows import KeptRows
 from trainers.networks import Layers, perceptron
-from trainers.refit import Refitter
+from trainers.refit import MEND, Refitter
 from trainers.run_folder import RunFolder
 
 _HELD_OUT = _VALIDATION = 0.2
@@ -77,7 +78,8 @@ def compute(config, folder: RunFolder, data) -> list[dict]:
             order = order[:2_000]
         test, train = np.split(order, [round(_HELD_OUT * len(order))])
         standard = (x - x[train].mean(axis=0)) / x[train].std(axis=0)
-        found = _measure(config, fitters, standard, y, train, test, seed)
+        with guarded(f"visits, split {split}", MEND):
+            found = _measure(config, fitters, standard, y, train, test, seed)
         row = {"split": split, **found, "seconds": time.monotonic() - started}
         kept.add(row)
         print(
@@ -144,6 +146,7 @@ def _measure(config, fitters, x, y, train, test, seed) -> dict:
     samples = {"num_samples": config.num_samples, "seed": seed}
     validation, fitting = np.split(train, [round(_VALIDATION * len(train))])
 
+    @infinite_where_diverged
     def validation_nll(candidate):
         fitter = fitters[candidate]
         fitter.fit(inputs[fitting], targets[fitting], seed)

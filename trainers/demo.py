@@ -7,14 +7,19 @@ and the scores, for a drawing or an image dropped on it; of a calibrated model f
 all the set or the interval that it promises. Needs the extra `demo`.
 """
 
+import contextlib
 import dataclasses
+import socket
+import threading
 
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.signatures import MOST_SAMPLES
 from trainers import serve_check
 from trainers.config import CheckedConfig, UsageProblem, flag, run_binary
 
+#: For which a client may be silent; it has twice as long to send its question.
 _SECONDS = 30.0
+_MOST_CONNECTIONS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,22 +62,65 @@ def make_server(config: Config):
         app = create_app(path, config.num_draws, hosts)
     except (ScoringProblem, ImportError) as problem:
         raise UsageProblem(str(problem)) from problem
-    from werkzeug import serving
-
-    class Handler(serving.WSGIRequestHandler):
-        # A client that sends nothing more does not keep its thread.
-        timeout = _SECONDS
-
     try:
-        return serving.make_server(
-            config.host, config.port, app, threaded=True, request_handler=Handler
-        )
+        return _server_class()(config.host, config.port, app)
     except (OSError, SystemExit) as error:
         # Werkzeug exits where the port is taken.
         raise UsageProblem(
             f"--host={config.host} --port={config.port} cannot be listened on: is "
             "another program there? --port=0 takes a free one."
         ) from error
+
+
+def _server_class():
+    """The class of a server whose clients cannot keep its threads.
+
+    Made here: werkzeug comes with Flask, which the other flags do without.
+    """
+    from werkzeug import serving
+
+    class Handler(serving.WSGIRequestHandler):
+        """Answers one question, and closes the connection."""
+
+        # A client that sends nothing more does not keep its thread, nor does one that
+        # never ends.
+        timeout = _SECONDS
+
+        def setup(self):
+            super().setup()
+            self._end = threading.Timer(2 * _SECONDS, self._hear_no_more)
+            self._end.daemon = True
+            self._end.start()
+
+        def _hear_no_more(self):
+            # The answer to what has come may still be sent.
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RD)
+
+        def finish(self):
+            self._end.cancel()
+            super().finish()
+
+    class Server(serving.ThreadedWSGIServer):
+        """Closes what comes while as many connections as it bears are open."""
+
+        def __init__(self, host, port, app):
+            super().__init__(host, port, app, Handler)
+            self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+        def process_request(self, request, client_address):
+            if self._free.acquire(blocking=False):
+                super().process_request(request, client_address)
+            else:
+                self.shutdown_request(request)
+
+        def process_request_thread(self, request, client_address):
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                self._free.release()
+
+    return Server
 
 
 def run(config: Config) -> None:

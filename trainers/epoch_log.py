@@ -30,6 +30,23 @@ class EpochLog:
         ]
         return [entry for entry in epochs if method in (None, entry["method"])]
 
+    def of_training(self, method: str, num_epochs: int) -> list[dict]:
+        """Returns the first epochs of a method that was trained, in order.
+
+        Raises:
+            UsageProblem: If one is not there, or without its `seconds`.
+        """
+        found = {e["epoch"]: e for e in self.read(method) if "seconds" in e}
+        missing = [n for n in range(1, num_epochs + 1) if n not in found]
+        if missing:
+            raise UsageProblem(
+                f"{self._path}: epoch {missing[0]} of {method} is missing, or has no "
+                "`seconds`, though its checkpoint is there. Put the line back, or "
+                f"delete all checkpoints of {method} to train it anew; nothing has "
+                "been changed."
+            )
+        return [found[number] for number in range(1, num_epochs + 1)]
+
     def replace(self, method: str, epochs: list[dict]) -> None:
         """Replaces the lines of a method."""
         others = [entry for entry in self.read() if entry["method"] != method]
@@ -43,7 +60,8 @@ class EpochLog:
         *whole, last = self._lines() or [""]
         if last and not _is_json(last) and not self._text().endswith("\n"):
             logging.warning(
-                "%s: line %d is cut and dropped; the run goes on from the others.",
+                "%s: line %d is cut and dropped; the run goes on without it, or says "
+                "what it lacks.",
                 self._path,
                 len(whole) + 1,
             )
@@ -62,17 +80,24 @@ class EpochLog:
 
     def _parse(self, number: int, line: str) -> dict:
         entry = json.loads(line) if _is_json(line) else None
-        if not isinstance(entry, dict) or not {"method", "epoch"} <= set(entry):
+        if not _is_epoch(entry):
             raise UsageProblem(
                 f"{self._path}: line {number} is no epoch of a method. Delete that "
-                "line; the run goes on from the others."
+                "line; the run goes on without it, or says what it lacks."
             )
         return entry
+
+
+def _is_epoch(entry) -> bool:
+    # Rows that are kept, and rounds, have no seconds there.
+    kinds = {"method": str, "epoch": int, "seconds": int | float}
+    values = {"seconds": 0.0, **entry} if isinstance(entry, dict) else {}
+    return all(isinstance(values.get(name), kind) for name, kind in kinds.items())
 
 
 def _is_json(line: str) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

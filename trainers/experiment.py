@@ -70,13 +70,18 @@ def run(experiment: Experiment) -> dict:
     folder = folder_of(config, experiment.name)
     results = None if config.overwrite else folder.read_results()
     is_complete = getattr(experiment, "is_complete", lambda results: True)
+    with folder.reading_results():
+        table = None
+        if results is not None and is_complete(results):
+            table = experiment.table(results)
     with chief_alone_prints(config):
-        if results is None or not is_complete(results):
+        if results is None or table is None:
             results = _computed(experiment, folder)
+            table = experiment.table(results)
         else:
             _refuse_other_data(experiment, folder)
             print(f"This run is finished; {folder.path} stays as it is.\n")
-        print(experiment.table(results))
+        print(table)
         print(experiment.where_to_look(folder))
     return results
 

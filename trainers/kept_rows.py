@@ -26,6 +26,7 @@ class KeptRows:
         """Keeps rows of the same keys as the others."""
         rows = [*self.read(), *new]
         columns = {key: np.array([row[key] for row in rows]) for key in new[0]}
-        self._folder.checkpoints.save_arrays(self._name, columns)
+        # Before the arrays: a line that is there alone is written again with its row.
         entries = [{"method": self._name, "epoch": 0, "row": row} for row in rows]
         self._folder.epochs.replace(self._name, entries)
+        self._folder.checkpoints.save_arrays(self._name, columns)

@@ -112,7 +112,10 @@ class OwnFiles:
         if not path.exists():
             return []
         return read_json(
-            path, list, "It says which files are the run's. Give another --output_dir."
+            path,
+            list,
+            "It says which files are the run's. Give another --output_dir.",
+            lambda names: all(isinstance(name, str) for name in names),
         )
 
     def _patterns(self) -> list[str]:

@@ -14,6 +14,9 @@ from trainers.training import epochs_of_annealing
 #: The learning rate and the weight of the KL change from one part of a fit to the next.
 _PARTS = 20
 
+#: What to do where a fit diverges: the rates are no flags.
+MEND = "the rows before it are kept; give another --seed and another --output_dir."
+
 
 def start_anew(model: keras.Model, fresh: keras.Model) -> None:
     """Gives a compiled model the weights and the optimizer's state of a fresh one.
@@ -67,6 +70,9 @@ class Refitter:
         Args:
             x, y: Arrays of rows.
             seed: Of its first weights, its noise and the order of the rows.
+
+        Raises:
+            Diverged: From `bhn_tf.callbacks`, if that happens.
         """
         keras.utils.set_random_seed(seed)
         fresh = self._compiled()
@@ -82,6 +88,7 @@ class Refitter:
             verbose=0,
             callbacks=[
                 falling_rate(self._learning_rate, self._parts),
+                callbacks.DivergenceGuard(),
                 callbacks.KLAnnealing(0.0, epochs=epochs_of_annealing(self._parts, 4)),
             ],
         )

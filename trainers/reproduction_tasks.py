@@ -98,7 +98,15 @@ def found_by(task: Task, results_dir: Path) -> dict | None:
     path = results_dir / f"{task.name}.json"
     if not path.exists():
         return None
-    found = read_json(path, dict, _DELETE)
+    found = read_json(
+        path,
+        dict,
+        _DELETE,
+        lambda found: (
+            isinstance(found.get("config", {}), dict)
+            and isinstance(found.get("methods"), dict)
+        ),
+    )
     config = json.loads(json.dumps(dataclasses.asdict(task.config)))
     # Flags that came later had no other value before.
     made_with = config | found.get("config", {})

@@ -22,13 +22,14 @@ from trainers.config import CommonConfig, UsageProblem
 from trainers.data_identity import identity_of
 from trainers.epoch_log import EpochLog
 from trainers.own_files import OwnFiles
-from trainers.state_files import read_json, write_json
+from trainers.state_files import making_sense_of, read_json, write_json
 
 _CONFIG, _RESULTS, _EPOCHS = (
     "config.json",
     "results.json",
     "metrics.jsonl",
 )
+_MAKE_AGAIN = "Delete it: the run makes it again from its checkpoints."
 # Flags that say where things are or how to go on, not what is computed.
 _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
 
@@ -208,6 +209,7 @@ class RunFolder:
                 dict,
                 "It says whose run the folder holds. Give another --output_dir, or "
                 "delete the folder yourself.",
+                lambda content: isinstance(content.get("data", {}), dict),
             )
         if earlier.get("trainer") != self._name:
             other = earlier.get("trainer", "something else")
@@ -263,8 +265,11 @@ class RunFolder:
         path = self.path / _RESULTS
         if not path.exists():
             return None
-        mend = "Delete it: the run makes it again from its checkpoints."
-        return read_json(path, dict, mend)
+        return read_json(path, dict, _MAKE_AGAIN)
+
+    def reading_results(self) -> contextlib.AbstractContextManager:
+        """Names the file of results where the block makes no sense of its content."""
+        return making_sense_of(self.path / _RESULTS, _MAKE_AGAIN)
 
 
 def _as_json(config: CommonConfig) -> dict:

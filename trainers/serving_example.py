@@ -28,6 +28,7 @@ from trainers.config import (
     run_binary,
     sizes,
 )
+from trainers.divergence import guarded
 from trainers.image_sets import load_splits
 from trainers.training import epochs_of_annealing, steps_of_epoch
 
@@ -70,7 +71,14 @@ def run(config: Config) -> dict:
     num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     methods.compiled(model, config, num_steps)
     annealing = callbacks.KLAnnealing(start=0.0, epochs=epochs_of_annealing(epochs, 2))
-    model.fit(x, y, config.batch_size, epochs=epochs, verbose=0, callbacks=[annealing])
+    mend = f"give a --learning_rate below {config.learning_rate:g}."
+    with guarded("serving_example", mend) as guard:
+        model.fit(
+            *(x, y, config.batch_size),
+            epochs=epochs,
+            verbose=0,
+            callbacks=[annealing, guard],
+        )
     scores = model.evaluate(
         x_test,
         y_test,

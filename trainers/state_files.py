@@ -1,10 +1,16 @@
 """JSON files that say how far a run is; a broken one is named, with its mend."""
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bhn_tf.files import write_text
 from trainers.config import UsageProblem
+
+#: What code raises that works on other content than it was written for.
+_NO_SENSE = (AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
 def write_json(path: Path, content) -> None:
@@ -12,21 +18,44 @@ def write_json(path: Path, content) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def read_json(path: Path, kind: type, mend: str):
+def read_json(
+    path: Path, kind: type, mend: str, is_right: Callable[[Any], bool] | None = None
+):
     """Reads a JSON file that `write_json` wrote.
 
     Args:
         path: The file.
         kind: What it holds, `dict` or `list`.
         mend: What to do if it is broken, a sentence.
+        is_right: What else its content has to be.
 
     Raises:
         UsageProblem: If it cannot be read or holds something else.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageProblem(f"{path} cannot be read ({error}). {mend}") from error
-    if not isinstance(content, kind):
+    is_kind = isinstance(content, kind)
+    if not is_kind or (is_right is not None and not is_right(content)):
         raise UsageProblem(f"{path} holds something else than it should. {mend}")
     return content
+
+
+@contextlib.contextmanager
+def making_sense_of(path: Path, mend: str) -> Iterator[None]:
+    """Names a file that was read, where the block makes no sense of its content.
+
+    Args:
+        path: The file.
+        mend: As of `read_json`.
+
+    Raises:
+        UsageProblem: If the block fails.
+    """
+    try:
+        yield
+    except _NO_SENSE as error:
+        raise UsageProblem(
+            f"{path} holds something else than it should. {mend}"
+        ) from error

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from bhn_tf.callbacks import Diverged, DivergenceGuard
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.models import workers
-from trainers.config import CommonConfig, UsageProblem
+from trainers.config import CommonConfig
+from trainers.divergence import guarded, lower_rate
 from trainers.run_folder import RunFolder
 
 _SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -61,15 +61,10 @@ class _Progress(keras.callbacks.Callback):
 
     _SHOWN = ("loss", "accuracy", "kl")
 
-    def __init__(self, folder: RunFolder, method: str, first_epoch: int, epochs: int):
+    def __init__(self, folder: RunFolder, method: str, logged: list[dict], epochs: int):
         super().__init__()
         self._folder, self._method, self._epochs = folder, method, epochs
-        self._first_epoch = first_epoch
-        self._logged = [
-            entry
-            for entry in folder.epochs.read(method)
-            if entry["epoch"] <= first_epoch
-        ]
+        self._first_epoch, self._logged = len(logged), logged
         self._bar = keras.utils.Progbar(
             epochs, stateful_metrics=self._SHOWN, unit_name="epoch"
         )
@@ -137,9 +132,12 @@ def train(
     keras.utils.set_random_seed(config.seed)
     with strategy_of(config.strategy).scope():
         first_epoch, model = folder.checkpoints.load(method) or (0, make_model())
+    logged = folder.epochs.of_training(method, first_epoch)
     if first_epoch < epochs:
-        progress = _Progress(folder, method, first_epoch, epochs)
-        try:
+        progress = _Progress(folder, method, logged, epochs)
+        mend = lower_rate(config.learning_rate)
+        last_path = functools.partial(folder.checkpoints.last_path, method)
+        with guarded(method, mend, last_path) as guard:
             model.fit(
                 shuffled_epochs(
                     x, y, config.batch_size, config.seed, first_epoch, epochs
@@ -148,13 +146,6 @@ def train(
                 initial_epoch=first_epoch,
                 epochs=epochs,
                 verbose=0,
-                callbacks=[*callbacks, DivergenceGuard(), progress],
+                callbacks=[*callbacks, guard, progress],
             )
-        except Diverged as error:
-            kept = folder.checkpoints.last_path(method)
-            state = f"Its last sound state is {kept}" if kept else "No state was kept"
-            raise UsageProblem(
-                f"{method}: {error} {state}; with --learning_rate below "
-                f"{config.learning_rate:g} give another --output_dir, or --overwrite."
-            ) from error
-    return model, sum(entry["seconds"] for entry in folder.epochs.read(method))
+    return model, sum(entry["seconds"] for entry in logged)

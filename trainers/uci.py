@@ -37,9 +37,10 @@ from trainers.config import (
     sizes,
     some_of,
 )
+from trainers.divergence import guarded, infinite_where_diverged, lower_rate
 from trainers.kept_rows import KeptRows
 from trainers.run_folder import RunFolder
-from trainers.state_files import read_json
+from trainers.state_files import making_sense_of, read_json
 from trainers.uci_measures import (
     held,
     measured,
@@ -159,11 +160,14 @@ def _rivals(config: Config) -> dict:
     if not config.rivals or not path.exists():
         return {}
     mend = "`python -m benchmarks.uci_rivals` writes it."
-    rows = read_json(path, dict, mend)["rows"]
-    rows = [
-        {**row, "method": "NGBoost"} for row in rows if row["split"] < config.splits
-    ]
-    return summary(rows)
+    found = read_json(path, dict, mend)
+    with making_sense_of(path, mend):
+        rows = [
+            {**row, "method": "NGBoost"}
+            for row in found["rows"]
+            if row["split"] < config.splits
+        ]
+        return summary(rows)
 
 
 # -- rows ----------------------------------------------------------------------------
@@ -183,10 +187,12 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
     units = (100,) if name == "protein" else (50,)
     num_train = len(uci_set.splits[0][0])
     fitter = Fitter(config, method, x.shape[1], units, Budget.of(config, num_train))
+    mend = lower_rate(config.learning_rate)
     for split in sorted(missing):
         started = time.monotonic()
         train, test = map(uci_set.rows.take, uci_set.splits[split])
-        found = _measure_split(method, fitter, train, test, config.seed + split)
+        with guarded(f"{name}, split {split}, {METHOD_NAMES[method]}", mend):
+            found = _measure_split(method, fitter, train, test, config.seed + split)
         seconds = time.monotonic() - started
         kept.add({"split": split, **found, "seconds": seconds})
         print(
@@ -214,10 +220,10 @@ def _measure_split(method, fitter: Fitter, train: Rows, test: Rows, seed: int) -
     standard = Standard.of(fitting)
     x, y = standard.apply(validation)
 
+    @infinite_where_diverged
     def validation_nll(candidate):
         fitted = fitter.fit(standard.apply(fitting), candidate, seed, is_search=True)
-        found = nll(y, fitted.predict(x))
-        return found if np.isfinite(found) else np.inf
+        return nll(y, fitted.predict(x))
 
     judged = {c: validation_nll(c) for c in candidates(method)}
     best = min(judged, key=judged.__getitem__)

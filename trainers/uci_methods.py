@@ -122,7 +122,11 @@ class Fitter:
     def fit(
         self, rows: Rows, candidate: Candidate, seed: int, is_search: bool = False
     ) -> "Fitted":
-        """Fits a model to rows in standard units; it lasts until the next fit."""
+        """Fits a model to rows in standard units; it lasts until the next fit.
+
+        Raises:
+            Diverged: From `bhn_tf.callbacks`, if that happens.
+        """
         parts = self._budget.num_parts(is_search)
         keras.utils.set_random_seed(seed)
         fresh = self._compiled(candidate, len(rows.x))
@@ -131,7 +135,8 @@ class Fitter:
         key = constants[:1] if self._is_bayesian else constants
         model, answer = self._models.setdefault(key, (fresh, _answer(fresh)))
         start_anew(model, fresh)
-        changes = [falling_rate(self._config.learning_rate, parts)]
+        rate = falling_rate(self._config.learning_rate, parts)
+        changes = [rate, callbacks.DivergenceGuard()]
         if self._is_bayesian:
             model.num_examples, model.prior_stddev = len(rows.x), candidate.strength
             span = epochs_of_annealing(parts, 4)

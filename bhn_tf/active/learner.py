@@ -188,6 +188,8 @@ class ActiveLearner:
             ValueError: If labels have a shape that does not fit, or the model is not
                 compiled or cannot say how uncertain it is.
             RuntimeError: If another run is using `directory`.
+            bhn_tf.callbacks.Diverged: If training does; nothing of that round's model
+                is kept, and all labels are.
             OSError: If it cannot be written to; found before anybody is asked, or with
                 all labels kept in this learner, whose `run` then goes on.
         """

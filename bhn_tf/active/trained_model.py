@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bhn_tf.active import arguments, randomness
@@ -12,6 +13,7 @@ from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration
+from bhn_tf.divergence import Diverged, DivergenceGuard
 
 
 class TrainedModel:
@@ -44,8 +46,9 @@ class TrainedModel:
         self._fit_kwargs = fit_kwargs
         self._seed = seed
         self._folder = folder
-        #: What `make_model` makes, once that has been looked at.
+        #: What `make_model` makes and where, once that has been looked at.
         self._description: dict | None = None
+        self._strategy: tf.distribute.Strategy | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -77,10 +80,14 @@ class TrainedModel:
         """A model on disk, if it is one that `make_model` makes."""
         # Asked for where there is one.
         assert self._folder is not None
-        model = self._folder.read_model(progress, number)
+        if self._description is None or self._strategy is None:
+            made = self._made_model()
+            self._description = _described(made)
+            self._strategy = made.distribute_strategy
+        # A file does not tell on which devices its model was trained.
+        with self._strategy.scope():
+            model = self._folder.read_model(progress, number)
         if model is not None:
-            if self._description is None:
-                self._description = _described(self._made_model())
             check_configuration(self._folder.path, _described(model), self._description)
         return model
 
@@ -97,9 +104,9 @@ class TrainedModel:
         for entry in rounds:
             try:
                 self._train_round(progress, entry, validation_data)
-            except BaseException:
-                if self._folder is not None:
-                    # Half-trained; the one on disk is whole.
+            except BaseException as error:
+                # Half-trained, where the one on disk is whole; or no model any more.
+                if self._folder is not None or isinstance(error, Diverged):
                     self._forget()
                 raise
             self._num_trained = entry["num_labelled"]
@@ -128,7 +135,10 @@ class TrainedModel:
             model.num_examples = num_labelled
         value = randomness.seed_training(self._seed, num_labelled)
         randomness.seed_layers(model, value)
-        found = model.fit(x, labels, **{"verbose": 0, **self._fit_kwargs})
+        # First, so that those that save see sound weights alone.
+        watching = [DivergenceGuard(), self._fit_kwargs.get("callbacks") or []]
+        kwargs = {**self._fit_kwargs, "callbacks": keras.tree.flatten(watching)}
+        found = model.fit(x, labels, **{"verbose": 0, **kwargs})
         metrics = {name: float(v[-1]) for name, v in found.history.items()}
         if validation_data is not None:
             batch_size = self._fit_kwargs.get("batch_size")

@@ -1,6 +1,28 @@
-"""Sums over the replicas of a strategy, inside a step."""
+"""What a step needs where a strategy has replicas: sums over them, weights on each."""
 
 import tensorflow as tf
+
+
+def refuse_weights_of_elsewhere(weights, strategy: tf.distribute.Strategy) -> None:
+    """Refuses weights that would be trained, and are not on all replicas.
+
+    What is frozen is only read, and may come from anywhere.
+
+    Args:
+        weights: Keras's variables, all to be trained.
+        strategy: Under which the model was made.
+
+    Raises:
+        ValueError: If one was made outside of the strategy's scope.
+    """
+    for weight in weights:
+        if not strategy.extended.variable_created_in_scope(weight.value):
+            raise ValueError(
+                f"The weight {weight.path!r} was made outside of the strategy's scope, "
+                "so it exists once, and the model inside of it cannot train it. Make "
+                "its layer, which may be the likelihood or the hypernet, inside the "
+                "same `with strategy.scope():`, or freeze it."
+            )
 
 
 def sum_over_replicas(count: tf.Tensor) -> tf.Tensor:

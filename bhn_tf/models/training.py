@@ -11,7 +11,7 @@ from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.likelihoods import Likelihood
-from bhn_tf.models import training_options, workers
+from bhn_tf.models import replicas, training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
@@ -115,6 +115,10 @@ class Training(keras.Model):
         # A step that creates the optimizer's variables would be traced twice.
         if self.built and self.optimizer is not None and not self.optimizer.built:
             with self._own_scope():
+                if self._distribute_strategy is not None:
+                    replicas.refuse_weights_of_elsewhere(
+                        self.trainable_variables, self._distribute_strategy
+                    )
                 self.optimizer.build(self.trainable_variables)
 
     def _require_optimizer(self, method_name):

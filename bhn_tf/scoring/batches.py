@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +56,25 @@ def only_input(specs: dict, name: str, kind: str) -> tuple[str, tf.TensorSpec]:
             "feature for each."
         )
     return next(iter(specs.items()))
+
+
+def checked_bytes(contents, check: Callable[[bytes], None]):
+    """Returns what is given, once it is looked at: before anything is unpacked.
+
+    Args:
+        contents: Bytes, or a scalar of a graph.
+        check: Raises a `ValueError`, which in a graph is an `InvalidArgumentError`
+            with the same message.
+    """
+
+    def checked(contents: bytes) -> bytes:
+        check(contents)
+        return contents
+
+    if isinstance(contents, bytes):
+        return checked(contents)
+    looked_at = tf.numpy_function(checked, [contents], tf.string, stateful=False)
+    return tf.ensure_shape(looked_at, [])
 
 
 def check_rows(shape, dtype, spec: tf.TensorSpec, where: str) -> None:

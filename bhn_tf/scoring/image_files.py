@@ -1,5 +1,6 @@
 """Images as the input of a model, and files of them, one row each."""
 
+import functools
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,14 @@ import tensorflow as tf
 
 from bhn_tf.image_folders import SUFFIXES, images_in, read_image
 from bhn_tf.image_headers import MAX_PIXELS, size_of
-from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
+from bhn_tf.scoring.batches import (
+    Batch,
+    as_rows,
+    check_rows,
+    checked_bytes,
+    only_input,
+    text_of,
+)
 from bhn_tf.serving.problems import ScoringProblem
 
 _MAX_BATCH_BYTES = 1 << 31
@@ -57,16 +65,7 @@ def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
         ValueError: If the image is broken or of a size that the model does not take;
             in a graph, an `InvalidArgumentError` with the same message.
     """
-
-    def checked(contents: bytes) -> bytes:
-        _check_size(contents, spec)
-        return contents
-
-    if isinstance(contents, bytes):
-        contents = checked(contents)
-    else:
-        contents = tf.numpy_function(checked, [contents], tf.string, stateful=False)
-        contents = tf.ensure_shape(contents, [])
+    contents = checked_bytes(contents, functools.partial(_check_size, spec=spec))
     dtype = tf.uint8 if spec.dtype == tf.uint8 else tf.float32
     try:
         return tf.io.decode_image(

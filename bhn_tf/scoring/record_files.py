@@ -1,22 +1,25 @@
 """Rows of a TFRecord file; what it may hold is seen at its first record."""
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from bhn_tf.image_headers import is_image
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
 from bhn_tf.scoring.image_files import check_takes_images, decode
+from bhn_tf.scoring.serialized_tensors import reader_of_tensors, tensor_proto
 from bhn_tf.serving.problems import ScoringProblem
 
 #: Feature that names a row.
 ID = "id"
 
+# Where in its graph TensorFlow has seen an error, and whose error that was.
+_NODE = re.compile(r"\{\{\w+ [^}]*\}\}\s*(ValueError: )?")
 _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$")
 
 
@@ -63,8 +66,7 @@ class RecordFile:
             return
         rows = self._records.skip(start).map(layout, tf.data.AUTOTUNE)
         first = start
-        batched = rows.batch(size).prefetch(2)
-        for values in elements(batched, self.name, first, size):
+        for values in _batched(rows, self.name, start, size):
             names = values.pop(ID, None) if ID not in specs else None
             where = f"{self.name}, rows from {first}"
             inputs = {key: as_rows(values[key], specs[key], where) for key in specs}
@@ -83,34 +85,50 @@ class RecordFile:
         return None
 
 
-def elements(rows: tf.data.Dataset, where: str, first: int = 0, size: int = 1):
+def elements(rows: tf.data.Dataset, where: str) -> Iterator:
     """Yields the elements of a data set as NumPy; what cannot be read is named.
 
     Args:
         rows: Records as they were parsed, or batches of them.
-        where: Name of the file, for the message.
-        first: The first row.
-        size: Rows of one element.
+        where: Name of the file or the rows, for the message.
 
     Raises:
         ScoringProblem: If a record is not like the first one, or damaged.
     """
     iterator = rows.as_numpy_iterator()
-    while True:
-        try:
-            element = next(iterator, None)
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
-            # TensorFlow's messages may quote bytes that are no text.
-            reason = getattr(error, "message", str(error)).partition("\n")[0]
-            raise ScoringProblem(
-                f"{where}: a record from row {first} on cannot be read: "
-                f"{reason[:300]} Records have to be like the first one, and the file "
-                "whole."
-            ) from error
-        if element is None:
-            return
+    while (element := _next(iterator, where)) is not None:
         yield element
-        first += size
+
+
+def _batched(rows: tf.data.Dataset, where: str, first: int, size: int) -> Iterator:
+    """Yields batches of rows; of one that cannot be read, the row is named."""
+    batches = rows.batch(size).prefetch(2).as_numpy_iterator()
+    for number in itertools.count():
+        start = first + number * size
+        try:
+            batch = _next(batches, f"{where}, rows from {start}")
+        except ScoringProblem:
+            # One by one; rows of different shapes can be read alone.
+            alone = rows.skip(number * size).take(size).as_numpy_iterator()
+            for row in range(start, start + size):
+                _next(alone, f"{where}, row {row}")
+            raise
+        if batch is None:
+            return
+        yield batch
+
+
+def _next(iterator, where: str):
+    try:
+        return next(iterator, None)
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        # TensorFlow's messages may quote bytes that are no text.
+        reason = getattr(error, "message", str(error)).partition("\n")[0]
+        reason = _NODE.sub("", reason)[:300]
+        raise ScoringProblem(
+            f"{where}: the record cannot be read: {reason} Records have to be like the "
+            "first one, and the file whole."
+        ) from error
 
 
 def _text(name) -> str:
@@ -135,14 +153,14 @@ def layout_of(record: bytes, specs: dict, name: str) -> Callable:
     features = _features(record)
     if features:
         return _of_example(features, specs, name)
-    proto = _tensor_proto(record)
+    proto = tensor_proto(record)
     if proto is None:
         raise ScoringProblem(
             f"{name}: the first record is neither a tf.train.Example with features "
             "nor a tensor written by tf.io.serialize_tensor."
         )
     key, spec = only_input(specs, name, "a file of serialized tensors")
-    read = _of_tensor(proto, spec, name)
+    read = reader_of_tensors(proto, spec, name)
     return lambda record: {key: read(record)}
 
 
@@ -201,29 +219,13 @@ def _of_feature(feature, spec, where):
         except ValueError as error:
             raise ScoringProblem(f"{where}: {error}") from error
         return one, lambda value: tf.ensure_shape(decode(value, spec), shape)
-    proto = _tensor_proto(contents)
+    proto = tensor_proto(contents)
     if proto is None:
         raise ScoringProblem(
             f"{where}: the bytes are neither a PNG, JPEG, BMP or GIF image nor a "
             "tensor written by tf.io.serialize_tensor."
         )
-    return one, _of_tensor(proto, spec, where)
-
-
-def _of_tensor(proto, spec, where):
-    found = [dim.size for dim in proto.tensor_shape.dim]
-    try:
-        dtype = tf.as_dtype(proto.dtype)
-    except TypeError:
-        dtype = None
-    if dtype is None or proto.tensor_shape.unknown_rank or min(found, default=0) < 0:
-        raise ScoringProblem(
-            f"{where}: the serialized tensor has a dtype ({proto.dtype}) or a shape "
-            f"({found}) that no tensor has. Write it with tf.io.serialize_tensor."
-        )
-    check_rows(found, dtype, spec, where)
-    shape = spec.shape[1:]
-    return lambda value: tf.ensure_shape(tf.io.parse_tensor(value, dtype), shape)
+    return one, reader_of_tensors(proto, spec, where)
 
 
 def _dtype(feature) -> tf.DType:
@@ -241,13 +243,3 @@ def _features(record):
         return dict(tf.train.Example.FromString(record).features.feature)
     except DecodeError:
         return {}
-
-
-def _tensor_proto(contents):
-    """The tensor that bytes hold, or `None`."""
-    proto = tf.make_tensor_proto(np.float32(0))
-    try:
-        proto = type(proto).FromString(contents)
-    except DecodeError:
-        return None
-    return proto if proto.dtype else None

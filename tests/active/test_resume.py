@@ -9,12 +9,17 @@ import subprocess
 import sys
 import warnings
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from bhn_tf import baselines
+from bhn_tf.callbacks import Diverged
 from tests import networks
 from tests.active.learners import (
     INITIAL,
+    METHODS,
     Labeller,
     Quick,
     learner,
@@ -165,6 +170,43 @@ def test_a_real_model_goes_on_to_the_same_numbers(method, bhn_run, tmp_path):
         assert found.run(1, validation_data=pool(20)) == expected.history[:1]
     assert found.run(1, validation_data=pool(20)) == expected.history[1:]
     assert_as_expected(found, expected)
+
+
+def test_a_model_is_loaded_where_make_model_makes_it(tmp_path):
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+
+    def make_model():
+        with strategy.scope():
+            return make("deterministic")()
+
+    def unfinished(*args, **kwargs):
+        raise Killed
+
+    early = learner(make_model=make_model, directory=tmp_path)
+    early.run(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baselines.Deterministic, "fit", unfinished)
+        with pytest.raises(Killed):
+            early.run(1)
+    for found in (early, learner(make_model=make_model, directory=tmp_path)):
+        assert found.model.distribute_strategy is strategy
+        assert found.model.optimizer.iterations.numpy() > 0
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_model_that_diverges_is_not_kept(has_folder, tmp_path):
+    def make_model():
+        return networks.compiled(METHODS["deterministic"](), keras.optimizers.SGD(1e30))
+
+    labeller = Labeller()
+    directory = tmp_path if has_folder else None
+    found = learner(make_model=make_model, directory=directory, label_fn=labeller)
+    for _ in range(2):
+        with pytest.raises(Diverged, match=r"diverged in epoch \d"):
+            found.run(1)
+        assert found.model is None
+    assert labeller.asked == INITIAL
+    assert not list(tmp_path.glob("*.keras"))
 
 
 # -- what is missing or damaged --------------------------------------------------------

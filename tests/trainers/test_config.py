@@ -15,7 +15,6 @@ from absl import app, flags
 
 import trainers
 from trainers import (
-    active_learning,
     classification,
     config,
     multimodal,
@@ -90,7 +89,6 @@ def test_arguments_without_sense_are_named_and_nothing_written(
 
 def test_flags_that_a_trainer_would_not_use_are_not_offered():
     unused = {
-        active_learning: {"strategy"},
         multimodal: {"dataset", "data_dir", "batch_size"},
         toy_regression: {"dataset", "data_dir"},
         uci: {"dataset", "epochs", "batch_size", "hypernet", "strategy"},

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -291,26 +292,71 @@ def test_what_cannot_be_served_is_named(tmp_path):
         dataclasses.replace(CONFIG, port=70_000)
 
 
-def test_a_client_that_sends_nothing_more_is_left(monkeypatch):
+@pytest.fixture
+def impatient(monkeypatch, request):
+    """Where a server listens that is soon out of patience, or out of threads."""
     pytest.importorskip("flask", reason="needs the extra `demo`")
-    monkeypatch.setattr(demo, "_SECONDS", 0.2)
+    monkeypatch.setattr(demo, "_SECONDS", getattr(request, "param", 0.3))
+    monkeypatch.setattr(demo, "_MOST_CONNECTIONS", 2)
     server = demo.make_server(CONFIG)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    head = b"POST /answer HTTP/1.1\r\nHost: localhost\r\n"
-    whole = head + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n["
-    try:
-        for sent in (b"", head, whole):
-            address = ("localhost", server.server_port)
-            with socket.create_connection(address, timeout=10) as connection:
-                connection.sendall(sent)
-                answer = b"".join(iter(lambda: connection.recv(4096), b""))
-                assert answer.startswith(b"HTTP/1.1 400" if sent == whole else b"")
-                assert (sent == whole) == bool(answer)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    yield "localhost", server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+HEAD = b"POST /answer HTTP/1.1\r\nHost: localhost\r\n"
+BODY = HEAD + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n["
+
+
+def all_that_comes(connection):
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, BODY])
+def test_a_client_that_sends_nothing_more_is_left(impatient, sent):
+    with socket.create_connection(impatient, timeout=10) as connection:
+        connection.sendall(sent)
+        answer = all_that_comes(connection)
+    assert answer.startswith(b"HTTP/1.1 400" if sent == BODY else b"")
+    assert (sent == BODY) == bool(answer)
+
+
+@pytest.mark.parametrize("sent", [b"GET /", HEAD + b"X: ", BODY])
+def test_a_client_that_sends_ever_more_is_left(impatient, sent):
+    with socket.create_connection(impatient, timeout=10) as connection:
+        connection.sendall(sent)
+        started = time.monotonic()
+        # Never silent for as long as a client may be.
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < started + 10:
+                connection.sendall(b" ")
+                time.sleep(0.1)
+    assert time.monotonic() < started + 5
+
+
+@pytest.mark.parametrize("impatient", [30.0], indirect=True)
+def test_more_clients_than_it_bears_are_sent_away(impatient):
+    def answer():
+        with (
+            contextlib.suppress(ConnectionError),
+            socket.create_connection(impatient, timeout=10) as connection,
+        ):
+            connection.sendall(b"GET /model HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return all_that_comes(connection)
+        return b""
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(socket.create_connection(impatient, timeout=10))
+        assert answer() == b""
+    # Those that go make room.
+    deadline = time.monotonic() + 10
+    while not (found := answer()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert found.startswith(b"HTTP/1.1 200")
 
 
 def test_without_flask_it_says_what_to_install(monkeypatch):

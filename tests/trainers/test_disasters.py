@@ -53,9 +53,11 @@ class Unlucky(Tiny):
             return super().compute(folder, data)
 
 
-@pytest.fixture(autouse=True)
-def _every_epoch_is_kept(monkeypatch):
-    monkeypatch.setattr(training, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+@pytest.fixture(autouse=True, scope="module")
+def _every_epoch_is_kept():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        yield
 
 
 def run(folder, happens=None, **flags):
@@ -64,9 +66,24 @@ def run(folder, happens=None, **flags):
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def finished(tmp_path_factory):
+    """The folder of a run that nothing happens to, and what it finds."""
+    folder = tmp_path_factory.mktemp("lucky") / "run"
+    return folder, run(folder)
+
+
+@pytest.fixture
+def expected(finished):
     """What a run finds that nothing happens to."""
-    return run(tmp_path_factory.mktemp("lucky") / "run")
+    return finished[1]
+
+
+@pytest.fixture
+def unfinished(finished, tmp_path):
+    """A copy of its folder, as of a run that was killed before it had results."""
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    (folder / "results.json").unlink()
+    return folder
 
 
 def checkpoints(folder):
@@ -186,3 +203,53 @@ def test_a_clock_that_is_set_back(tmp_path, expected, monkeypatch):
     ) as again:
         assert again.checkpoints.load("bhn")[0] == EPOCHS
         assert all(entry["seconds"] >= 0 for entry in again.epochs.read("bhn"))
+
+
+# -- files of state that hold something else -------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [3, 2])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda lines: None, "epoch 1 of bhn is missing.*delete all checkpoints"),
+        (lambda lines: [], "epoch 1 of bhn is missing"),
+        (lambda lines: lines[1:], "epoch 1 of bhn is missing"),
+        (lambda lines: lines[:1], "epoch 2 of bhn is missing"),
+        (lambda lines: ['{"method": "bhn", "epoch": 1}'], "epoch 1 .*or has no `sec"),
+        (lambda lines: [lines[0].replace('": 1,', '": "1",')], "line 1 is no epoch"),
+        (lambda lines: ['{"method": 1, "epoch": 1}'], "line 1 is no epoch"),
+        (lambda lines: ["[" * 100_000], "line 1 is no epoch"),
+    ],
+)
+def test_a_log_without_the_epochs_of_a_checkpoint_is_named(
+    damage, message, kept, unfinished
+):
+    log = unfinished / "metrics.jsonl"
+    lines = damage(log.read_text().splitlines())
+    if kept < EPOCHS:
+        (unfinished / "checkpoints" / f"bhn-{EPOCHS:05d}.keras").unlink()
+    if lines is None:
+        log.unlink()
+    else:
+        log.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(UsageProblem, match=f"metrics.jsonl: {message}"):
+        run(unfinished)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *[("results.json", text) for text in ("{}", '{"accuracy": 1}', "[]")],
+        *[("config.json", f'{{"trainer": "tiny", "data": {v}}}') for v in (5, "[1]")],
+        *[(".files.json", text) for text in ("[1, null]", "{}", "null")],
+        *[
+            (name, "[" * 100_000)
+            for name in ("results.json", "config.json", ".files.json")
+        ],
+    ],
+)
+def test_a_file_of_other_content_is_named(name, content, unfinished):
+    (unfinished / name).write_text(content)
+    with pytest.raises(UsageProblem, match=f"{name} (holds something|cannot be read)"):
+        run(unfinished)

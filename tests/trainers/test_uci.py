@@ -5,8 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bhn_tf.callbacks import Diverged
 from tests.trainers.run_checks import check_folder, check_refused, finish
 from trainers import uci
+from trainers.config import UsageProblem
+from trainers.divergence import infinite_where_diverged
 from trainers.uci_measures import held, nll, summary
 from trainers.uci_methods import Budget, Predictive
 from trainers.uci_sets import PUBLISHED_NLL, SETS
@@ -116,6 +119,30 @@ def test_what_runs_elsewhere_is_shown_beside(finished):
     shown = tables(finished.results["summary"], summary([row])).splitlines()
     (line,) = [line for line in shown if line.startswith("NGBoost ")]
     assert line.split() == ["NGBoost", "1", "1.000", "0.250", *3 * ["1.000"]]
+
+
+def test_a_fit_that_diverges_ends_with_a_sentence(data_dir, tmp_path):
+    flags = {"data_dir": str(data_dir), "sets": ("yacht",), "jit_compile": False}
+    config = uci.Config(
+        output_dir=str(tmp_path),
+        smoke=True,
+        splits=1,
+        learning_rate=1e30,
+        methods=("bayes_by_backprop",),
+        **flags,
+    )
+    with pytest.raises(UsageProblem, match="yacht, split 0, .*: Training diverged"):
+        uci.run(config)
+
+
+def test_a_candidate_that_diverges_is_not_the_best():
+    def loss(candidate):
+        if candidate == "diverges":
+            raise Diverged(0, 0, "loss")
+        return {"is no number": np.nan, "is worse": 2.0, "is best": 1.0}[candidate]
+
+    names = ["diverges", "is no number", "is worse", "is best"]
+    assert min(names, key=infinite_where_diverged(loss)) == "is best"
 
 
 def test_published_numbers_are_those_of_all_sets():

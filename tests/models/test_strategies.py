@@ -1,0 +1,57 @@
+"""What a model inside a strategy's scope can train has to be made inside of it."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from tests import networks
+
+
+@pytest.fixture
+def strategy():
+    return tf.distribute.OneDeviceStrategy("CPU:0")
+
+
+def network(layer=None):
+    first = layer or bhn_tf.layers.WeightNormDense(4)
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    return keras.Sequential([inputs, first, bhn_tf.layers.WeightNormDense(1)])
+
+
+def layer_of_elsewhere():
+    layer = keras.layers.Dense(4, name="elsewhere")
+    layer.build((None, networks.NUM_FEATURES))
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (lambda: (network(layer_of_elsewhere()), "mean_field"), "elsewhere/kernel"),
+        (
+            lambda: (
+                network(),
+                "mean_field",
+                bhn_tf.likelihoods.Gaussian(trainable=True, name="noise"),
+            ),
+            "noise/log_stddev",
+        ),
+    ],
+)
+def test_weights_made_outside_are_refused(strategy, arguments, name):
+    made_outside = arguments()
+    with strategy.scope():
+        model = bhn_tf.BayesianHypernet(*made_outside)
+        with pytest.raises(ValueError, match=f"'{name}' was made outside .*inside"):
+            model.compile("sgd")
+
+
+def test_what_is_frozen_may_come_from_outside(strategy):
+    layer = layer_of_elsewhere()
+    layer.trainable = False
+    with strategy.scope():
+        model = bhn_tf.BayesianHypernet(network(layer), "mean_field", "gaussian")
+        model.compile("sgd", run_eagerly=False)
+    x, _ = networks.data(8)
+    model.fit(x, x[:, :1], verbose=0)
