@@ -144,7 +144,7 @@ def test_what_is_registered_comes_back(function):
     )
 
 
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
 @pytest.mark.parametrize("function", [unregistered, lambda raw: tfd.Normal(raw, 1.0)])
 def test_what_could_not_be_loaded_is_warned_of_at_once(function):
     with pytest.warns(UserWarning, match="not registered.*register_keras") as warned:
