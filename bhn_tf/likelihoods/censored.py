@@ -101,15 +101,11 @@ class CensoredLogNormal(_Censored):
         numbers = {"stddev": (stddev, POSITIVE)}
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
 
-    def _loc_and_stddev(self, raw):
-        parts = self.parts(raw)
-        return bounded(parts[0]), self.spread(parts)
-
     def distribution(self, raw):
-        return tfd.LogNormal(*self._loc_and_stddev(raw))
+        return tfd.LogNormal(*self.logarithm_and_spread(raw))
 
     def interval(self, raws, level):
-        return log_normal_interval(*self._loc_and_stddev(raws), level)
+        return log_normal_interval(*self.logarithm_and_spread(raws), level)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -150,17 +146,13 @@ class CensoredWeibull(_Censored):
         numbers = {"concentration": (concentration, POSITIVE)}
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
 
-    def _log_scale_and_concentration(self, raw):
-        parts = self.parts(raw)
-        return bounded(parts[0]), self.spread(parts)
-
     def distribution(self, raw):
-        log_scale, concentration = self._log_scale_and_concentration(raw)
+        log_scale, concentration = self.logarithm_and_spread(raw)
         return tfd.Weibull(concentration, tf.exp(log_scale))
 
     def _standard(self, time, raw):
         """The logarithm of the cumulative hazard, log (time / scale)^concentration."""
-        log_scale, concentration = self._log_scale_and_concentration(raw)
+        log_scale, concentration = self.logarithm_and_spread(raw)
         log_time = tf.math.log(time)
         return bounded(concentration * (log_time - log_scale), low=-math.inf)
 
@@ -175,7 +167,7 @@ class CensoredWeibull(_Censored):
         return -tf.exp(self._standard(time, raw))
 
     def interval(self, raws, level):
-        log_scale, concentration = self._log_scale_and_concentration(raws)
+        log_scale, concentration = self.logarithm_and_spread(raws)
         # The logarithm of a waiting time is a Gumbel variable upside down.
         low, high = central_interval(tfd.Gumbel(-log_scale, 1 / concentration), level)
         return tf.exp(-high), tf.exp(-low)

@@ -147,6 +147,11 @@ class Distributional(Likelihood, keras.layers.Layer):
             return number
         return number * (tf.nn.softplus(parts[1]) + LEAST_SPREAD)
 
+    def logarithm_and_spread(self, raw) -> tuple[tf.Tensor, tf.Tensor]:
+        """A first raw output that is a logarithm, bounded, and the spread beside it."""
+        parts = self.parts(raw)
+        return bounded(parts[0]), self.spread(parts)
+
     # -- what a likelihood offers -----------------------------------------------------
 
     def element_shape(self, raw_shape):

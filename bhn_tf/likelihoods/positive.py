@@ -58,15 +58,11 @@ class LogNormal(_Positive):
         numbers = {"stddev": (stddev, POSITIVE)}
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
 
-    def _loc_and_stddev(self, raw):
-        parts = self.parts(raw)
-        return bounded(parts[0]), self.spread(parts)
-
     def distribution(self, raw):
-        return tfd.LogNormal(*self._loc_and_stddev(raw))
+        return tfd.LogNormal(*self.logarithm_and_spread(raw))
 
     def interval(self, raws, level):
-        return log_normal_interval(*self._loc_and_stddev(raws), level)
+        return log_normal_interval(*self.logarithm_and_spread(raws), level)
 
 
 def log_normal_interval(loc, stddev, level) -> tuple[tf.Tensor, tf.Tensor]:
