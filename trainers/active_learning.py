@@ -145,7 +145,11 @@ class ActiveLearning:
         return text_table(rows, numbers=range(1, len(rows[0])))
 
     def where_to_look(self, folder: RunFolder) -> str:
-        return f"\nCurves, pictures and all that was asked for are in {folder.path}/."
+        return (
+            f"\nCurves, pictures and all that was asked for are in {folder.path}/,\n"
+            "and the model of the first method and acquisition: model.keras, "
+            "saved_model/1."
+        )
 
 
 def run(config: Config) -> dict:
@@ -237,6 +241,11 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
                 break
             if not learner.run(1, test):
                 break
+    first = config.methods[0], config.acquisitions[0], config.seed
+    if (method, acquisition, seed) == first:
+        # One model to use afterwards: what was asked for first.
+        folder.save_model("model.keras", learner.model)
+        folder.export(learner.model)
     rounds = [learner.initial_round, *learner.history]
     folder.epochs.replace(
         name,

@@ -33,7 +33,7 @@ def test_results_hold_every_curve(finished):
 
 def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     pictures = {f"{name}.png" for both in ASKED.values() for name in both}
-    check_folder(finished, pictures, capsys)
+    check_folder(finished, pictures | {"model.keras"}, capsys, is_exported=True)
     lines = (finished.folder / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 4 * 3
 
