@@ -12,6 +12,17 @@ def asks_for_center(num_samples) -> bool:
     return not tf.is_tensor(num_samples) and num_samples == 0
 
 
+def check_given_counts(**counts) -> None:
+    """Checks numbers such as `steps` by their names; `None` is one not given.
+
+    Raises:
+        ValueError: If one is no integer of at least 1.
+    """
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value, minimum=1)
+
+
 def check_count(name: str, value, minimum: int) -> int:
     """Returns `value` as Python's integer, which JSON holds as well.
 

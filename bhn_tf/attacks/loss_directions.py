@@ -111,7 +111,8 @@ def _refuse_other_models(model) -> None:
             "`bhn_tf.baselines.Deterministic(model)`."
         )
     likelihood = getattr(model, "likelihood", None)
-    if likelihood is not None and not likelihood.is_of_classes:
+    refused = likelihoods.Distributional | likelihoods.Standardized | likelihoods.Joint
+    if isinstance(likelihood, refused):
         raise ValueError(
             "The attacks need one output of class probabilities, and this model has "
             f"the likelihood {type(likelihood).__name__}. For several outputs, make a "

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bhn_tf.arguments import check_given_counts
 from bhn_tf.conformal.answers import in_structure_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
@@ -180,6 +181,7 @@ class Calibrated(CalibrationState):
         return in_structure_of(self.model.raw_outputs.spec, every)
 
     def _ask(self, answer, x, batch_size, verbose, steps, callbacks, limits=()):
+        check_given_counts(batch_size=batch_size, steps=steps)
         feed = self.model.feed_to_answer(x)
         function = self._compiled_answers.function(
             answer, getattr(self.answers, answer)

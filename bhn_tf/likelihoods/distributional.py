@@ -104,7 +104,12 @@ class Distributional(Likelihood, keras.layers.Layer):
     # -- to be provided -------------------------------------------------------------
 
     def distribution(self, raw) -> tfd.Distribution:
-        """Returns p(y|x, g), with the batch shape of the elements."""
+        """Returns p(y|x, g), with the batch shape of the elements.
+
+        Args:
+            raw: Raw outputs [B, ..., C], or [S, B, ..., C] of several draws; float32,
+                or float64 as counts have them: what is made of them has their dtype.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} has no `distribution(raw)`: return a distribution "
             "of `tensorflow_probability.distributions`."

@@ -143,8 +143,9 @@ def _warn_unless_registered(function) -> None:
     name = keras.saving.get_registered_name(kind)
     if keras.saving.get_registered_object(name) is None:
         warnings.warn(
-            f"{function!r} is not registered, so that a saved model would not be "
-            "loaded. Write it as `def` with a name of its own, behind "
+            f"{function!r} is not registered: a saved model will be loaded only with "
+            "`custom_objects` (with a lambda, only with `safe_mode=False`). Write it "
+            "as `def` with a name of its own, behind "
             "`@keras.saving.register_keras_serializable()`.",
             stacklevel=3,
         )

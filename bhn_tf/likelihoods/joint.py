@@ -1,6 +1,7 @@
 """The likelihood of several outputs: one likelihood each, added up."""
 
 import math
+import numbers
 
 import keras
 import tensorflow as tf
@@ -40,6 +41,10 @@ class Joint(Likelihood, keras.layers.Layer):
 
     def parts_of_outputs(self):
         return self.parts
+
+    def with_the_same_parts(self) -> "Joint":
+        """Returns another one, for a model of its own: the order is that model's."""
+        return Joint(self.parts, self.names, self._own_weights, name=self.name)
 
     def arrange(self, names, endings) -> None:
         """Puts the parts in the order of a network's outputs, each of them resolved.
@@ -90,7 +95,7 @@ class Joint(Likelihood, keras.layers.Layer):
                 f"{self.names}: give one for each."
             )
         for name, weight in zip(self.names, given, strict=True):
-            if not 0 <= weight < math.inf:
+            if not (isinstance(weight, numbers.Real) and 0 <= weight < math.inf):
                 raise ValueError(
                     f"`loss_weights` has {weight!r} for {name!r}. Give finite numbers "
                     "of at least 0: a negative weight would drive the likelihood of "

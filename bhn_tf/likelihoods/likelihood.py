@@ -37,8 +37,9 @@ class Likelihood:
     too: they reach neither a result nor a gradient.
 
     A subclass has the methods under "to be provided": `element_shape`, `coded_labels`,
-    `element_log_prob`, `valid_elements`, `mean`, `summarize` and `label_advice`. Where
-    the labels have a distribution of TFP, `Distribution(function)` is the shorter way.
+    `element_log_prob`, `valid_elements`, `mean`, `summarize` and `label_advice`, and
+    says `is_of_classes` where labels are classes. Where they have a distribution of
+    TFP, `Distribution(function)` is the shorter way.
 
     Args:
         reduction: "sum" over the axes of an example, the log-likelihood itself, or

@@ -152,7 +152,8 @@ class SetSize(_MeanOfTargets):
 
     Args:
         threshold: Least probability of a class in the set. At 0.5 sets of booleans
-            are taken as they are.
+            are taken as they are. One column is the probability of the second of two
+            classes.
 
     Example:
         >>> float(SetSize()([0, 1], [[True, False], [True, True]]))

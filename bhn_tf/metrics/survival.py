@@ -22,13 +22,25 @@ def concordance_index(
         0.5 of what knows nothing, 1 of the right order.
 
     Raises:
-        ValueError: of no pair it is known who was first.
+        ValueError: numbers are not finite or not as many of each, or of no pair it is
+            known who was first.
 
     Example:
         >>> concordance_index([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.7, 0.6])
         1.0
     """
     time, event, prediction = map(np.asarray, (time, event, prediction))
+    shapes = {values.shape for values in (time, event, prediction)}
+    if len(shapes) > 1 or time.ndim != 1:
+        raise ValueError(
+            f"Got times, events and predictions of shapes {time.shape}, {event.shape} "
+            f"and {prediction.shape}: give one number of each for each row."
+        )
+    if not np.isfinite([time, event, prediction]).all():
+        raise ValueError(
+            "Got NaN or infinite times, events or predictions: leave these rows out, "
+            "after looking at where they come from."
+        )
     num_known = num_agreeing = 0.0
     # Row by row: all pairs at once would be as many numbers as rows squared.
     for row in np.flatnonzero(event == 1):

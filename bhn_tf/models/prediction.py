@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_count, check_given_counts
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import workers
@@ -230,9 +230,7 @@ class Prediction(keras.Model):
     def _predict(
         self, answer, x, batch_size, verbose, steps, callbacks, num_samples, seed, *more
     ):
-        for name, count in (("batch_size", batch_size), ("steps", steps)):
-            if count is not None:
-                check_count(name, count, minimum=1)
+        check_given_counts(batch_size=batch_size, steps=steps)
         feed = self.feed_to_answer(x)
         self._begin_call(stacklevel=5)
         strategy = self.distribute_strategy

@@ -65,6 +65,8 @@ class PredictiveModel(Training, Prediction):
         # Inputs and draws keep their precision: layers cast what they take.
         super().__init__(**{**kwargs, "autocast": False})
         likelihood = likelihoods.get(likelihood)
+        if isinstance(likelihood, likelihoods.Joint):
+            likelihood = likelihood.with_the_same_parts()
         if normalize_targets:
             likelihood = likelihoods.in_standard_units(likelihood)
         # Set once: Keras goes on to track, and to save, what an attribute held before.

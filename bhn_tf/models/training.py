@@ -4,11 +4,12 @@ import contextlib
 import functools
 import inspect
 import itertools
+import warnings
 
 import keras
 
 from bhn_tf import keras_adapter
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_count, check_given_counts
 from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import replicas, training_options, workers
@@ -138,7 +139,16 @@ class Training(keras.Model):
         return config
 
     def compile_from_config(self, config):
-        self.compile(**keras.saving.deserialize_keras_object(config))
+        config = keras.saving.deserialize_keras_object(config)
+        for name in ("metrics", "weighted_metrics"):
+            # Files of before may have them, and whoever loads one cannot change that.
+            if training_options.are_of_censored(config.get(name), self.likelihood):
+                warnings.warn(
+                    f"The file has `{name}={config.pop(name)!r}` of labels [time, "
+                    "event], which are left out: they compared a time with both.",
+                    stacklevel=2,
+                )
+        self.compile(**config)
 
     # -- steps ----------------------------------------------------------------------
 
@@ -237,6 +247,9 @@ class Training(keras.Model):
         arguments = {**bound.arguments}
         del arguments["self"]
         self._require_optimizer("fit")
+        check_given_counts(
+            **{name: arguments[name] for name in ("batch_size", "steps_per_epoch")}
+        )
         given = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
@@ -323,6 +336,7 @@ class Training(keras.Model):
                 meaning.
         """
         self._assert_compile_called("evaluate")
+        check_given_counts(batch_size=batch_size, steps=steps)
         # Within `fit`, validation data have been checked and made into batches.
         is_within_fit = kwargs.get("_use_cached_eval_dataset", False)
         feed = None if is_within_fit else feed_of(x, y, sample_weight)

@@ -30,23 +30,27 @@ def refuse_metrics_of_censored(metrics, likelihood) -> None:
             or a dictionary by name.
         likelihood: The model's.
     """
-    parts, given = likelihood.parts_of_outputs(), metrics
-    if isinstance(metrics, Mapping):
-        given = [metrics.get(name) for name in likelihood.output_names]
-    elif len(parts) == 1:
-        given = [metrics]
-    if not given or not any(part.is_censored for part in parts):
-        return
-    if len(given) != len(parts):
-        given = [given] * len(parts)
-    for part, of_part in zip(parts, given, strict=True):
-        if part.is_censored and of_part:
-            raise ValueError(
-                f"Labels of {type(part).__name__} are [time, event], of which Keras's "
-                f"metrics know nothing, and {of_part!r} would compare a predicted time "
-                "with both. Leave it out: `predictive_nll` judges censored times, and "
-                "`predict` gives times to compare with those that were seen."
-            )
+    if are_of_censored(metrics, likelihood):
+        raise ValueError(
+            "Labels of censored times are [time, event], of which Keras's metrics know "
+            f"nothing, and {metrics!r} would compare a predicted time with both. Leave "
+            "them out: `predictive_nll` judges censored times, and `predict` gives "
+            "times to compare with those that were seen."
+        )
+
+
+def are_of_censored(metrics, likelihood) -> bool:
+    """Whether some of the metrics would get labels `[time, event]`."""
+    parts, names = likelihood.parts_of_outputs(), likelihood.output_names
+    if not metrics or not any(part.is_censored for part in parts):
+        return False
+    if isinstance(metrics, Mapping) and names:
+        given = [metrics.get(name) for name in names]
+    else:
+        is_listed = len(parts) > 1 and len(metrics) == len(parts)
+        given = metrics if is_listed else [metrics] * len(parts)
+    pairs = zip(parts, given, strict=True)
+    return any(part.is_censored and bool(of_part) for part, of_part in pairs)
 
 
 def refuse_what_replicas_lack(optimizer, jit_compile) -> None:

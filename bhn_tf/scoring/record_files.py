@@ -19,7 +19,10 @@ from bhn_tf.serving.problems import ScoringProblem
 ID = "id"
 
 # Where in its graph TensorFlow has seen an error, and whose error that was.
-_NODE = re.compile(r"\{\{\w+ [^}]*\}\}\s*(ValueError: )?")
+_NODE = re.compile(
+    r"Error in user-defined function passed to .*? iterator: \S+: |"
+    r"\{\{\w+ [^}]*\}\}\s*|ValueError: "
+)
 _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$")
 
 

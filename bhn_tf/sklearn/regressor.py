@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
@@ -168,8 +168,9 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
                 "The concordance index is of pairs of rows, which have no "
                 "`sample_weight`: leave it out."
             )
-        mean = self.predict(X).reshape(len(X), -1)
         y = paired(check_array(columns_of_waits(y), ensure_2d=False))
+        check_consistent_length(X, y)
+        mean = self.predict(X).reshape(len(y), -1)
         found = [
             concordance_index(*y[:, column].T, mean[:, column])
             for column in range(mean.shape[1])

@@ -412,6 +412,14 @@ def test_sparse_rows_are_rows(classifier):
     )
 
 
+@pytest.mark.parametrize("argument", ["steps", "batch_size"])
+def test_what_is_no_number_of_batches_is_refused(classifier, argument):
+    calibrated = calibrate(classifier, CLASSES)
+    for ask in (calibrated.predict, calibrated.predict_set):
+        with pytest.raises(ValueError, match=f"`{argument}` .* at least 1, got -1"):
+            ask(X, verbose=0, **{argument: -1})
+
+
 def test_steps_are_of_the_batches_that_were_asked_for(classifier, monkeypatch):
     calibrated = calibrate(classifier, CLASSES)
     every = calibrated.predict_set(X, 0.8, verbose=0)

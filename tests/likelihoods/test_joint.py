@@ -121,7 +121,7 @@ def test_loss_weights_that_do_not_fit_are_refused(joint):
         joint.loss_weights_by_output({"colour": 1.0})
     with pytest.raises(ValueError, match="`loss_weights` has 3 values"):
         joint.loss_weights_by_output([1.0, 2.0, 3.0])
-    for wrong in (float("nan"), float("inf"), -1.0):
+    for wrong in (float("nan"), float("inf"), -1.0, "1"):
         with pytest.raises(ValueError, match="`loss_weights` has .* for 'size'"):
             joint.loss_weights_by_output({"size": wrong})
 

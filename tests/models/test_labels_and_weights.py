@@ -172,10 +172,17 @@ def test_accuracy_is_that_of_either_coding_whichever_came_first(first):
 def test_metrics_of_censored_times_are_refused():
     network = keras.Sequential([keras.Input((2,)), bhn_tf.layers.WeightNormDense(1)])
     model = bhn_tf.BayesianHypernet(network, "mean_field", "weibull")
-    for given in ({"metrics": ["mae"]}, {"weighted_metrics": ["mae"]}):
+    for given in (
+        {"metrics": ["mae"]},
+        {"weighted_metrics": ["mae"]},
+        {"metrics": {"the_output": ["mae"]}},
+    ):
         with pytest.raises(ValueError, match=r"\[time, event\]"):
             model.compile("adam", **given)
-    model.compile("adam")
+    # Files of before may have some, and are loaded without.
+    with pytest.warns(UserWarning, match=r"`metrics=\['mae'\]` of labels"):
+        model.compile_from_config({"optimizer": "adam", "metrics": ["mae"]})
+    assert model.compiled
 
 
 def test_a_dictionary_of_labels_for_one_output_is_refused(model):

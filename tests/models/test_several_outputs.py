@@ -152,6 +152,22 @@ def test_each_output_keeps_its_likelihood_in_whatever_order_they_were_given(
             np.testing.assert_array_equal(found[name][score], values)
 
 
+def test_one_joint_for_two_models_is_arranged_for_each():
+    noise = {name: bhn_tf.likelihoods.Gaussian(0.5) for name in ("a", "b")}
+    joint = bhn_tf.likelihoods.get(noise)
+    models = []
+    for names in (["a", "b"], ["b", "a"]):
+        inputs = keras.Input((2,))
+        outputs = [keras.layers.Dense(1, name=name)(inputs) for name in names]
+        network = keras.Model(inputs, outputs)
+        models.append(bhn_tf.baselines.Deterministic(network, joint))
+    for model in models:
+        parts = dict(zip(model.likelihood.names, model.likelihood.parts, strict=True))
+        assert parts == noise
+        assert model.likelihood.names == model.output_names
+    assert joint.names == ["a", "b"]
+
+
 def test_own_weights_follow_their_outputs():
     joint = bhn_tf.likelihoods.Joint(
         [bhn_tf.likelihoods.Gaussian(), bhn_tf.likelihoods.Laplace()],
