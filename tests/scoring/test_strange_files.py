@@ -230,9 +230,10 @@ def test_a_tensor_of_few_bytes_is_never_unpacked(
     path = tmp_path / "x.tfrecord"
     # TensorFlow would ask for 16 GiB and more.
     write_records(path, [good, good, tensor_of_few_bytes(*large), good])
-    with pytest.raises(scoring.ScoringProblem, match="row 2: .*shape") as problem:
+    # Without what TensorFlow says of its graph.
+    told = r"row 2: the record cannot be read: A tensor of the shape .* Records have"
+    with pytest.raises(scoring.ScoringProblem, match=told):
         score(request.getfixturevalue(model), [str(path)], tmp_path / "out.csv")
-    assert "{{" not in str(problem.value)
 
 
 def test_a_broken_image_in_a_record_is_refused(images, tmp_path):
