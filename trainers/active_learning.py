@@ -15,6 +15,7 @@ import dataclasses
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import active, baselines, plots
@@ -105,8 +106,10 @@ class ActiveLearning:
         shape = sets["train"][0].shape[1:]
         for method in config.methods:
             try:
-                _make_model(config, shape, num_classes(sets), method)
-            except ValueError as error:
+                model = _make_model(config, shape, num_classes(sets), method)
+                # Keras 3.11 builds poolings that no row goes through.
+                model(np.zeros((1, *shape), "float32"))
+            except (ValueError, tf.errors.OpError) as error:
                 raise UsageProblem(
                     f"--network={config.network} --filters={config.filters}: no "
                     f"network can be made for images of shape {tuple(shape)}. {error}"
