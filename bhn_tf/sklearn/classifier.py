@@ -72,6 +72,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
             ValueError: If an argument of the estimator makes no sense, the rows do not
                 fit or are NaN, all weights are 0, all labels are of one class, or the
                 likelihood is not of these classes.
+            bhn_tf.callbacks.Diverged: If training does.
         """
         x, y = validate_data(self, X, y, dtype="float32", ensure_min_samples=2)
         check_classification_targets(y)

@@ -99,12 +99,14 @@ class BHNEstimator(BaseEstimator):
             )
         span = round(self.kl_annealing * self.epochs)
         # The last epoch has the whole KL: what is trained in the end is the bound.
-        span = min(span, self.epochs - 1)
-        annealing = callbacks.KLAnnealing(0.0, epochs=span)
+        annealing = callbacks.KLAnnealing(0.0, epochs=min(span, self.epochs - 1))
         batches = tf.data.Dataset.from_tensor_slices(arrays)
         batches = batches.shuffle(len(x), seed=seed).batch(self.batch_size)
         history = model.fit(
-            batches, epochs=self.epochs, verbose=self.verbose, callbacks=[annealing]
+            batches,
+            epochs=self.epochs,
+            verbose=self.verbose,
+            callbacks=[annealing, callbacks.DivergenceGuard()],
         )
         self.model_, self.history_, self._seed = model, history.history, seed
         return self

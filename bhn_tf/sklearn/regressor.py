@@ -78,6 +78,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         Raises:
             ValueError: If an argument of the estimator makes no sense, the rows do not
                 fit or are NaN, all weights are 0, or the likelihood is of classes.
+            bhn_tf.callbacks.Diverged: If training does.
         """
         likelihood = self._new_likelihood()
         x, y = validate_data(

@@ -15,6 +15,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bhn_tf import conformal
+from bhn_tf.callbacks import Diverged
 from bhn_tf.hypernets import RealNVP
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Gaussian, Ordinal
@@ -291,6 +292,13 @@ def test_the_last_epoch_has_all_of_the_bound(epochs, share):
 
 
 # -- tables, searches, files -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [BHNClassifier, BHNRegressor])
+def test_a_fit_that_diverges_is_no_fit(estimator):
+    y = NAMES if estimator is BHNClassifier else Y
+    with pytest.raises(Diverged, match="A lower learning rate"):
+        estimator(**{**SMALL, "learning_rate": 1e30}).fit(X, y)
 
 
 def test_a_data_frame_with_categories_in_a_search():
