@@ -221,7 +221,9 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
         return tf.reduce_sum(model.likelihood.measured_log_prob(y, raw, mask=mask))
 
     def of_all(values):
-        return tf.vectorized_map(of_one, values) + model.prior.log_prob(values)
+        # Of a network in float64 the likelihood is, too.
+        log_likelihood = tf.cast(tf.vectorized_map(of_one, values), values.dtype)
+        return log_likelihood + model.prior.log_prob(values)
 
     return of_all
 

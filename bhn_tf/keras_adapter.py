@@ -171,6 +171,13 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
         if training or not isinstance(layer, _MOVES_IN_TRAINING_ONLY)
         for variable in layer._non_trainable_variables
     ]
+    if training:
+        # It divides its kernel by the norm, and trains it as well.
+        variables += [
+            layer.kernel
+            for layer in layers
+            if isinstance(layer, keras.layers.SpectralNormalization)
+        ]
     # A recurrent layer does not count its states among its variables.
     states = [
         state

@@ -117,7 +117,11 @@ def checked_labels(labels, count: int, earlier: np.ndarray | None) -> np.ndarray
     Raises:
         ValueError: If there is not one number (or row of numbers) for each id.
     """
-    labels = np.asarray(keras.ops.convert_to_numpy(labels))
+    try:
+        labels = np.asarray(keras.ops.convert_to_numpy(labels))
+    except ValueError:
+        # Rows of different lengths, which the sentence below shows as objects.
+        labels = np.asarray(labels, dtype=object)
     if labels.ndim == 0 or len(labels) != count or labels.dtype.kind not in "biuf":
         raise ValueError(
             f"`label_fn` was asked for {count} labels and returned shape "

@@ -125,7 +125,7 @@ def _items(likelihood, labels, p):
     p = tf.convert_to_tensor(p)
     if isinstance(likelihood, likelihoods.Bernoulli):
         # Every output is a binary question of its own.
-        labels = match_targets(tf.convert_to_tensor(labels), p.shape, tf.float32)
+        labels = match_targets(tf.convert_to_tensor(labels), p.shape, p.dtype)
         labels, p = labels[..., None], p[..., None]
     items = labelled_items(labels, p)
     shape = [tf.shape(p)[0], -1, items.target.shape[-1]]
@@ -145,6 +145,7 @@ def _negative_log(target, p):
     wrong = tf.reduce_sum((1 - target) * p, axis=-1)
     is_sure = right > 0.5
     # The branch that is not taken gets harmless values: its gradient may be infinite.
-    of_wrong = tf.math.log1p(-tf.where(is_sure, wrong, 0.0))
-    of_right = tf.math.log(tf.maximum(tf.where(is_sure, 1.0, right), _TINY))
+    zero, one = tf.zeros_like(right), tf.ones_like(right)
+    of_wrong = tf.math.log1p(-tf.where(is_sure, wrong, zero))
+    of_right = tf.math.log(tf.maximum(tf.where(is_sure, one, right), _TINY))
     return -tf.reduce_sum(of_wrong + of_right, axis=-1)

@@ -41,8 +41,8 @@ class BayesianHypernet(PredictiveModel):
 
     Args:
         primary: Any Keras model that contains layers of `bhn_tf.layers`. It is used
-            as it is, not copied; while it is inside, the hypernet provides the
-            generated weights.
+            as it is, not copied: two models of one primary would train the same
+            weights. While it is inside, the hypernet provides the generated ones.
         hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
@@ -132,6 +132,7 @@ class BayesianHypernet(PredictiveModel):
 
     @contextlib.contextmanager
     def _fitting(self):
+        self.posterior.refuse_changed_network()
         try:
             yield
         finally:
@@ -271,6 +272,8 @@ class BayesianHypernet(PredictiveModel):
             per_example_noise = check_count(
                 "per_example_noise", per_example_noise, minimum=2
             )
+        if self.built:
+            self.posterior.refuse_changed_network()
         super().compile(optimizer, loss, **kwargs)
         self.kl_weight = kl_weight
         self.train_samples = train_samples

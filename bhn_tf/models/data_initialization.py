@@ -39,9 +39,9 @@ def _layers_in_call_order(posterior, center, x) -> list[WeightNorm]:
 
 def _standardize(layer, posterior, center, x):
     found = []
-    neutral = {id(layer.scale): tf.ones(layer.scale.shape)}
+    neutral = {id(layer.scale): tf.ones_like(layer.scale)}
     if layer.bias is not None:
-        neutral[id(layer.bias)] = tf.zeros(layer.bias.shape)
+        neutral[id(layer.bias)] = tf.zeros_like(layer.bias)
     inputs = keras_adapter.inputs_by_name(posterior.network, x)
     with (
         _Recording([layer], lambda _, outputs: found.append(outputs)),
@@ -64,10 +64,12 @@ def _set_value(posterior, variable, value, is_set):
     value, is_set = tf.reshape(value, shape), tf.reshape(is_set, shape)
     place = posterior.slice_of(variable)
     if place is None:
+        value = tf.cast(value, variable.dtype)
         variable.assign(tf.where(is_set, value, tf.convert_to_tensor(variable)))
         return
     affine_mean = posterior.hypernet.affine.mean
     mean = tf.convert_to_tensor(affine_mean)
+    value = tf.cast(value, mean.dtype)
     new = tf.where(is_set, value, tf.reshape(mean[place], shape))
     affine_mean.assign(
         tf.concat([mean[: place.start], tf.reshape(new, [-1]), mean[place.stop :]], 0)

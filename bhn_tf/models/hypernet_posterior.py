@@ -85,6 +85,21 @@ class HypernetPosterior(Posterior):
                 f"the network has {self.num_random}. Give a new instance."
             )
 
+    def refuse_changed_network(self) -> None:
+        """Refuses a network that lost or got layers with generated values since.
+
+        Raises:
+            ValueError: If they are not those that were taken over.
+        """
+        layers = keras_adapter.layers_of(self.network)
+        now = [layer for layer in layers if isinstance(layer, RandomLayer)]
+        if list(map(id, now)) != list(map(id, self.layers)):
+            raise ValueError(
+                "The network was changed after the model was made of it: its layers "
+                f"with generated values were {[layer.name for layer in self.layers]}, "
+                f"and are {[layer.name for layer in now]}. Make a new model of it."
+            )
+
     def _has_other_owner(self) -> bool:
         return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)
 

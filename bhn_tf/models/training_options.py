@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import keras
 
-from bhn_tf.likelihoods import Ordinal
+from bhn_tf.likelihoods import Bernoulli, Distributional, Ordinal, Standardized
 
 
 def refuse_loss(loss, model_name: str) -> None:
@@ -98,6 +98,13 @@ def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
     """
     if class_weight is None:
         return
+    specs = [] if raw_outputs is None else keras.tree.flatten(raw_outputs.spec)
+    if not _has_one_class_a_row(likelihood, specs):
+        raise ValueError(
+            "`class_weight` gives each row the weight of its one class, and rows of "
+            "this model have none, or several (outputs, pixels, tokens, labels at "
+            "once). Give `sample_weight`, of several outputs one for each."
+        )
     if not isinstance(class_weight, Mapping):
         raise ValueError(
             "Expected `class_weight` to be a dictionary of weights by class "
@@ -111,12 +118,6 @@ def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
                 "least 0: a negative weight would drive the likelihood of its rows "
                 "down without end."
             )
-    specs = [] if raw_outputs is None else keras.tree.flatten(raw_outputs.spec)
-    if any(len(spec.shape) > 2 for spec in specs):
-        raise ValueError(
-            "`class_weight` gives each row the weight of its one class, and rows "
-            "of this network have several (pixels, tokens). Give `sample_weight`."
-        )
     num_classes = _num_classes(likelihood, specs)
     strange = [
         key for key in class_weight if not _is_class(key, likelihood, num_classes)
@@ -127,6 +128,15 @@ def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
             "of this model: no row would get them. Classes are whole numbers"
             + ("." if num_classes is None else f" from 0 to {num_classes - 1}.")
         )
+
+
+def _has_one_class_a_row(likelihood, output_specs) -> bool:
+    if likelihood.output_names or any(len(spec.shape) > 2 for spec in output_specs):
+        return False
+    if isinstance(likelihood, Bernoulli):
+        return all(spec.shape[-1] == 1 for spec in output_specs)
+    is_of_numbers = isinstance(likelihood, Distributional | Standardized)
+    return likelihood.is_discrete or not is_of_numbers
 
 
 def _num_classes(likelihood, output_specs) -> int | None:

@@ -20,6 +20,16 @@ def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
     return array
 
 
+def require_finite(values: np.ndarray, name: str) -> None:
+    """Raises `ValueError` unless there are numbers, and all of them have a place."""
+    if not values.size or not np.isfinite(values).all():
+        raise ValueError(
+            f"{name} must be finite numbers, at least one; received "
+            f"{values.size} numbers, {np.count_nonzero(~np.isfinite(values))} of them "
+            "NaN or infinite."
+        )
+
+
 def require_entries(entries: Mapping, name: str) -> None:
     """Raises `ValueError` unless `entries` maps at least one name to something."""
     if not isinstance(entries, Mapping) or not entries:

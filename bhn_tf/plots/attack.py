@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.arguments import require_entries, require_finite, row
 from bhn_tf.plots.scores import score_label
 from bhn_tf.plots.style import label_axes, legend_of_panels, line_style, new_figure
 
@@ -42,7 +42,7 @@ def attack_panels(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no panel, or lengths differ.
+        ValueError: if there is no panel, lengths differ, or steps are not finite.
 
     Example:
         >>> accuracy = {"dropout": [0.9, 0.5], "hypernet": [0.9, 0.6]}
@@ -52,6 +52,7 @@ def attack_panels(
     """
     require_entries(panels, "panels")
     epsilons = row(epsilons, "the step sizes")
+    require_finite(epsilons, "the step sizes")
     figure = new_figure(height=0.4 + 1.15 * len(panels))
     axes = figure.subplots(len(panels), 1, sharex=True, sharey=share_y, squeeze=False)[
         :, 0

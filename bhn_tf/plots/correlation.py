@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.arguments import require_entries, require_finite, row
 from bhn_tf.plots.style import (
     COLORS,
     figure_of,
@@ -84,7 +84,8 @@ def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Fig
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there are less than two weights, or not as many names.
+        ValueError: if there are less than two weights, or not as many names, or draws
+            are no finite numbers.
 
     Example:
         >>> figure = scatter_matrix(np.random.default_rng(0).normal(size=(50, 3)))
@@ -97,6 +98,7 @@ def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Fig
             "Expected draws of shape [S, k] with at least two weights; received "
             f"{list(draws.shape)}."
         )
+    require_finite(draws, "draws")
     size = draws.shape[1]
     names = [str(index) for index in range(size)] if names is None else list(names)
     if len(names) != size:

@@ -248,3 +248,20 @@ def test_early_stopping_on_predictive_nll():
     ).history["val_predictive_nll"]
     assert len(history) == stopping.stopped_epoch + 1 < 30
     assert stopping.best == min(history)
+
+
+@pytest.mark.parametrize("num_draws", [1, 3])
+def test_a_norm_that_is_held_is_held_with_several_draws_a_step(num_draws):
+    """Spectral normalisation divides a kernel that is trained, too."""
+    x, y = networks.data(32)
+    keras.utils.set_random_seed(3)
+    held = keras.layers.SpectralNormalization(keras.layers.Dense(6), power_iterations=3)
+    network = keras.Sequential(
+        [keras.Input((networks.NUM_FEATURES,)), held, bhn_tf.layers.WeightNormDense(3)]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field")
+    adam = keras.optimizers.Adam(0.05)
+    model.compile(adam, train_samples=num_draws, jit_compile=False)
+    model.fit(x, y, epochs=20, batch_size=8, verbose=0)
+    # The last step's own change comes behind the division.
+    assert np.linalg.norm(held.layer.kernel, 2) == pytest.approx(1.0, abs=0.2)

@@ -137,3 +137,23 @@ def test_in_compiled_steps(name, tmp_path):
     calls.model.compile("sgd", metrics=["accuracy"], jit_compile=False)
     for call in ("evaluate", "fit"):
         getattr(calls, call)()
+
+
+def test_a_network_that_was_changed_since_is_refused():
+    """Its new head would not be random, and no file of it could be loaded."""
+    x, y = networks.data(6)
+    network = keras.Sequential(
+        [
+            keras.Input((networks.NUM_FEATURES,)),
+            bhn_tf.layers.WeightNormDense(4),
+            bhn_tf.layers.WeightNormDense(3),
+        ]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field")
+    model.compile("sgd", run_eagerly=True)
+    model.fit(x, y, verbose=0)
+    network.pop()
+    network.add(bhn_tf.layers.WeightNormDense(3))
+    for call in (lambda: model.fit(x, y, verbose=0), lambda: model.compile("sgd")):
+        with pytest.raises(ValueError, match="changed after the model was made"):
+            call()

@@ -108,3 +108,32 @@ def test_baselines(policy):
     assert np.isfinite(list(logs.values())).all()
     expected = "float64" if policy == "float64" else "float32"
     assert model.predict(x, verbose=0).dtype == expected
+
+
+POLICIES = ["float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16"]
+
+
+@pytest.mark.parametrize("policy", POLICIES, indirect=True)
+def test_scales_are_set_to_data(policy):
+    model = networks.bayesian(hypernet="mean_field")
+    x, y = networks.data(24)
+    assert model.initialize_from_data(x, y)
+    for values in networks.weights_of(model):
+        assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("policy", ["float64", "mixed_float16"], indirect=True)
+def test_attacks_and_chains(policy):
+    model = networks.bayesian(hypernet="mean_field", num_examples=24)
+    x, y = networks.data(24)
+    stepped = bhn_tf.attacks.fgsm(model, x, y, 0.1, num_samples=2, clip=None, seed=1)
+    np.testing.assert_allclose(np.abs(stepped - x), 0.1, rtol=1e-2)
+    found = bhn_tf.hamiltonian.hamiltonian_monte_carlo(
+        *(model, x, y),
+        num_samples=8,
+        num_burnin_steps=2,
+        num_chains=2,
+        seed=1,
+        jit_compile=False,
+    )
+    assert np.isfinite(found.draws).all()

@@ -60,6 +60,22 @@ def test_class_weights_without_a_meaning_are_refused(model, weights, wrong):
         np.testing.assert_array_equal(value, old)
 
 
+def test_class_weights_of_rows_without_one_class_are_refused(regression):
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    heads = [keras.layers.Dense(2, name=name)(inputs) for name in ("a", "b")]
+    labels = np.stack([Y == 0, Y == 1], axis=1).astype("float32")
+    deterministic = bhn_tf.baselines.Deterministic
+    for model, y in (
+        (regression, X[:, 0]),
+        (deterministic(keras.Model(inputs, heads[0]), "bernoulli"), labels),
+        (deterministic(keras.Model(inputs, heads), ["bernoulli"] * 2), [labels] * 2),
+    ):
+        model.compile("sgd", run_eagerly=True)
+        for call in (model.fit, model.train_on_batch):
+            with pytest.raises(ValueError, match="have none, or several"):
+                call(X, y, class_weight={0: 1.0, 1: 2.0})
+
+
 @pytest.mark.parametrize("key", [2, np.int64(2), 2.0, np.float32(2)], ids=repr)
 def test_class_numbers_are_keys_in_every_type(model, key):
     model.train_on_batch(X, Y, class_weight={key: np.float32(2.0)})

@@ -82,6 +82,8 @@ def test_std_curves_shade_the_data():
         (lambda: plots.p_value_histogram({"a": [1.5]}), "between 0 and 1"),
         (lambda: plots.scatter_matrix(np.ones([5, 1])), "at least two weights"),
         (lambda: plots.scatter_matrix(np.ones([5, 2]), ["a"]), "1 names"),
+        (lambda: plots.scatter_matrix(np.full([5, 2], np.nan)), "10 of them NaN"),
+        (lambda: plots.scatter_matrix(np.ones([0, 2])), "at least one"),
         (lambda: plots.regression_panels([0], {}, [0], [0]), "at least one entry"),
         (lambda: plots.std_curves([0, 1], {"a": [1]}), "std of 'a'.*2 rows"),
     ],
