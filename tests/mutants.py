@@ -45,12 +45,21 @@ TESTS = {
         "bhn_tf/flows/chunk*.py": ["test_chunked_hypernet.py"],
     },
     "bound": {
+        "bhn_tf/models/num_examples.py": [
+            "models/test_num_examples.py",
+            "models/test_bound.py",
+            "integration/test_saving.py",
+        ],
+        "bhn_tf/models/objective.py": [
+            "models/test_bound.py",
+            "models/test_several_outputs.py",
+            "models/test_labels_and_weights.py",
+        ],
         "bhn_tf/models/bound.py": [
             "models/test_bound.py",
-            "models/test_num_examples.py",
             "models/test_priors.py",
             "models/test_learned_prior.py",
-            "models/test_labels_and_weights.py",
+            "models/test_kl_weight_after_fit.py",
         ],
     },
     "uncertainty": {"bhn_tf/uncertainty.py": ["test_uncertainty.py"]},

@@ -155,6 +155,7 @@ def test_what_a_time_may_be_at_most_is_not_promised(score):
         calibrate(model, y, score=score)
 
 
+@pytest.mark.filterwarnings("ignore:.*is not registered")
 def test_what_has_no_mean_is_told_so():
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     cauchy = bhn_tf.likelihoods.Distribution(

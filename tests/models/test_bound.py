@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.models.draws import Draws
 from tests import networks
 
 #: How a step runs, and batch sizes. Those below 65 leave a last batch of one row.
@@ -265,3 +266,17 @@ def test_a_norm_that_is_held_is_held_with_several_draws_a_step(num_draws):
     model.fit(x, y, epochs=20, batch_size=8, verbose=0)
     # The last step's own change comes behind the division.
     assert np.linalg.norm(held.layer.kernel, 2) == pytest.approx(1.0, abs=0.2)
+
+
+def test_an_estimate_has_the_standard_error_of_a_mean():
+    bound = networks.bayesian(hypernet="mean_field", num_examples=1).objective
+    values = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
+    draws = Draws(tf.zeros([6, 0]), tf.range(6.0))
+    # Without generated values log q and log p have nothing to be of.
+    bound.set_values([], [], [])
+    found = bound.estimate(values, draws)
+    sums = values.sum(axis=0, dtype="float64")
+    assert found.mean == pytest.approx(sums.mean())
+    assert found.standard_error == pytest.approx(sums.std(ddof=1) / np.sqrt(6))
+    of_one = bound.estimate(values[:, :1], draws)
+    assert of_one == (pytest.approx(sums[0]), 0.0)

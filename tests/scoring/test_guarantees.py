@@ -75,7 +75,7 @@ def test_bounds_of_several_outputs_from_a_keras_file(several, tmp_path):
         rows_per_part=32,
         level=0.9,
     )
-    assert trainer.run(config).num_parts == 2
+    assert trainer.run(config)["num_parts"] == 2
     # Killed before the last part, the same command goes on with it.
     (tmp_path / "scores" / "part-00000-00001.parquet").unlink()
     (tmp_path / "scores" / "_SUCCESS").unlink()
