@@ -79,7 +79,7 @@ def test_bounds_of_several_outputs_from_a_keras_file(several, tmp_path):
     # Killed before the last part, the same command goes on with it.
     (tmp_path / "scores" / "part-00000-00001.parquet").unlink()
     (tmp_path / "scores" / "_SUCCESS").unlink()
-    assert trainer.run(config).num_rows == 28
+    assert trainer.run(config)["num_rows"] == 28
     table = parquet.read_table(tmp_path / "scores").to_pydict()
     assert list(table)[1:6] == [
         "age_lower_90_0",
