@@ -104,26 +104,6 @@ class BatchChecks:
 
     # -- data sets -------------------------------------------------------------------
 
-    def check_shapes(self, element_spec) -> None:
-        """Checks the shapes of a data set's labels and weights, which are static.
-
-        Raises:
-            ValueError: If they do not fit the outputs: the sentence alone, which would
-                come behind AutoGraph's frames from within `map`.
-        """
-        _, y, sample_weight = unpacked(element_spec)
-        if y is None or self._raw_shapes is None:
-            return
-
-        def valid(y, sample_weight):
-            if any(leaf.dtype == tf.string for leaf in leaves_of(y)):
-                advice = self._likelihood.label_advice(self._raw_shapes)
-                raise ValueError(f"Labels of dtype string are no numbers: {advice}")
-            return self._likelihood.valid_labels(y, self._raw_shapes, sample_weight)
-
-        function = tf.function(valid, autograph=False)
-        function.get_concrete_function(y, sample_weight)
-
     def checked_element(self, *batch):
         """Returns an element of a data set behind assertions on it."""
         element = batch if len(batch) > 1 else batch[0]
@@ -142,6 +122,8 @@ class BatchChecks:
                     checks.append(_assertion(~(leaf < 0), wrong))
         if y is not None and self._raw_shapes is not None:
             advice = self._likelihood.label_advice(self._raw_shapes)
+            if any(leaf.dtype == tf.string for leaf in leaves_of(y)):
+                raise ValueError(f"Labels of dtype string are no numbers: {advice}")
             # Whose elements are compared with those of the weights.
             with tf.control_dependencies([same_rows]):
                 valid = self._valid_labels(x, y, sample_weight)

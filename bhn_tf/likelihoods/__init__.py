@@ -137,8 +137,9 @@ def in_standard_units(likelihood) -> Likelihood:
     parts = likelihood.parts_of_outputs()
     if not isinstance(likelihood, Joint) or not any(part.has_unit for part in parts):
         return Standardized(likelihood)
-    parts = [Standardized(part) if part.has_unit else part for part in parts]
-    return Joint(parts, likelihood.names, likelihood.get_config()["weights"])
+    return likelihood.with_parts(
+        [Standardized(part) if part.has_unit else part for part in parts]
+    )
 
 
 def fit_to_outputs(likelihood, names, endings) -> Likelihood:

@@ -42,9 +42,12 @@ class Joint(Likelihood, keras.layers.Layer):
     def parts_of_outputs(self):
         return self.parts
 
-    def with_the_same_parts(self) -> "Joint":
-        """Returns another one, for a model of its own: the order is that model's."""
-        return Joint(self.parts, self.names, self._own_weights, name=self.name)
+    def with_parts(self, parts) -> "Joint":
+        """Returns another one with these parts in place of its own, output by output.
+
+        Each model has one to itself: the order of the parts is that model's.
+        """
+        return Joint(parts, self.names, self._own_weights, name=self.name)
 
     def arrange(self, names, endings) -> None:
         """Puts the parts in the order of a network's outputs, each of them resolved.

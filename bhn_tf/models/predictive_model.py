@@ -66,7 +66,7 @@ class PredictiveModel(Training, Prediction):
         super().__init__(**{**kwargs, "autocast": False})
         likelihood = likelihoods.get(likelihood)
         if isinstance(likelihood, likelihoods.Joint):
-            likelihood = likelihood.with_the_same_parts()
+            likelihood = likelihood.with_parts(likelihood.parts)
         if normalize_targets:
             likelihood = likelihoods.in_standard_units(likelihood)
         # Set once: Keras goes on to track, and to save, what an attribute held before.
