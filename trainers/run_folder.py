@@ -154,7 +154,9 @@ class RunFolder:
                 "folder itself."
             )
         # A flag that came later had no other value before.
-        earlier = {**_as_json(type(self.config)()), **self._earlier()}
+        earlier = _without_synonyms(
+            {**_as_json(type(self.config)()), **self._earlier()}
+        )
         if self.config.overwrite:
             return
         if not self.config.resume:
@@ -165,7 +167,7 @@ class RunFolder:
         not_in_identity = _NOT_IN_IDENTITY | self.config.not_in_identity
         different = [
             f"--{name}={earlier.get(name)} there, {value} now"
-            for name, value in _as_json(self.config).items()
+            for name, value in _without_synonyms(_as_json(self.config)).items()
             if name not in not_in_identity and earlier.get(name) != value
         ]
         if different:
@@ -274,6 +276,12 @@ class RunFolder:
 
 def _as_json(config: CommonConfig) -> dict:
     return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def _without_synonyms(identity: dict) -> dict:
+    """The same with --smoke as what it stands for, --scale=smoke."""
+    rest = {name: value for name, value in identity.items() if name != "smoke"}
+    return {**rest, "scale": "smoke"} if identity.get("smoke") else rest
 
 
 def _is_empty(folder: Path) -> bool:

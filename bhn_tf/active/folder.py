@@ -52,7 +52,8 @@ class LearnerFolder:
     """
 
     def __init__(self, directory: str | os.PathLike):
-        self.path = Path(directory)
+        # One folder, wherever the process goes between two runs.
+        self.path = Path(directory).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
         names = {p.name for p in self.path.iterdir()} if self.path.exists() else set()

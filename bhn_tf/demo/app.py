@@ -39,10 +39,12 @@ def create_app(
     classes and how many draws vote. `POST /answer` takes `{"pixels": [...], "seed": 1}`
     with height · width · channels numbers from 0 to 255, rows first, and answers
     `mean` [C], `scores` by name, and `samples` [S, C], `null` where the model was
-    exported without the signature `sample`. Of a calibrated model it also has `set`,
-    the numbers of the classes, or `interval`, a pair of bounds a target, `null` on a
-    side without one, at the `level` that was asked for. What cannot be answered gets a
-    status of 400 or more and `{"error": "why"}`.
+    exported without the signature `sample`. `seed` is that of the samples; mean and
+    scores are of the model's own draws, anew at every question unless they are frozen.
+    Of a calibrated model it also has `set`, the numbers of the classes, or `interval`,
+    a pair of bounds a target, `null` on a side without one, at the `level` that was
+    asked for. What cannot be answered gets a status of 400 or more and
+    `{"error": "why"}`.
 
     Args:
         saved_model: A SavedModel of images and classes, or of images and calibrated

@@ -161,6 +161,15 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     def element_shape(self, raw_shape):
         each = self.outputs_per_target
+        if each == 1:
+            # Of outputs whose number only the data tell, too.
+            return tuple(raw_shape)
+        if raw_shape[-1] is None:
+            raise ValueError(
+                f"A heteroscedastic {type(self).__name__} has to know how many raw "
+                f"outputs the network has; they have the shape {tuple(raw_shape)}. "
+                "Give the last axis a fixed size."
+            )
         if raw_shape[-1] % each:
             raise ValueError(
                 f"A heteroscedastic {type(self).__name__} needs "

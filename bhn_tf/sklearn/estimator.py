@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 
 from bhn_tf import callbacks, keras_adapter, likelihoods
 from bhn_tf.conversion.from_keras import from_keras
+from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models import BayesianHypernet
@@ -87,6 +88,7 @@ class BHNEstimator(BaseEstimator):
             likelihood.adapt(y, None if sample_weight is None else weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         arrays = (x, y) if sample_weight is None else (x, y, weight)
+        rows = tuple(map(tf.constant, arrays))
         with _BUILDING, _seeded(seed):
             model = self._model(x, likelihood, num_outputs, seed)
             num_batches = -(-len(x) // self.batch_size)
@@ -100,11 +102,10 @@ class BHNEstimator(BaseEstimator):
         span = round(self.kl_annealing * self.epochs)
         # The last epoch has the whole KL: what is trained in the end is the bound.
         annealing = callbacks.KLAnnealing(0.0, epochs=min(span, self.epochs - 1))
-        batches = tf.data.Dataset.from_tensor_slices(arrays)
-        batches = batches.shuffle(len(x), seed=seed).batch(self.batch_size)
         history = model.fit(
-            batches,
+            batches_of_epochs(rows, self.batch_size, seed, 0, self.epochs),
             epochs=self.epochs,
+            steps_per_epoch=num_batches,
             verbose=self.verbose,
             callbacks=[annealing, callbacks.DivergenceGuard()],
         )

@@ -240,3 +240,11 @@ def test_what_a_run_did_not_write_is_not_its_to_delete(contents, tmp_path):
     with folder.locked():
         folder.tidy(folder.read(CONFIGURATION))
     assert {path.name for path in tmp_path.iterdir()} == {*mine, *FILES, ".lock"}
+
+
+def test_a_relative_folder_stays_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = LearnerFolder("labels")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert folder.path == tmp_path / "labels"

@@ -102,3 +102,17 @@ def test_an_unregistered_function_trains_and_exports(tmp_path):
     version = model.export(tmp_path)
     card = json.loads(Path(version, "assets.extra/model_card.json").read_text())
     assert card["likelihood"]["class"] == "Distribution"
+
+
+def test_sequences_of_any_length_have_one_target_a_step():
+    network = keras.Sequential(
+        [keras.layers.Input((None, 3)), WeightNormDense(1), keras.layers.Flatten()]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field", "gaussian")
+    model.compile("sgd")
+    x = np.random.normal(size=(8, 5, 3)).astype("float32")
+    history = model.fit(x, x[..., 0], verbose=0).history
+    assert np.isfinite(history["nll"]).all()
+    assert model.predict_interval(x, verbose=0)[0].shape == (8, 5)
+    with pytest.raises(ValueError, match="Give the last axis a fixed size"):
+        likelihoods.Gaussian(heteroscedastic=True).element_shape((None, None))

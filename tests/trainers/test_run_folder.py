@@ -52,6 +52,14 @@ def test_another_configuration_is_refused_and_nothing_lost(config):
     assert RunFolder(config, "name").read_results() == {"a": 1}
 
 
+def test_two_words_for_a_short_run_are_one_configuration(config):
+    finish(dataclasses.replace(config, smoke=True))
+    again = RunFolder(dataclasses.replace(config, scale="smoke"), "name")
+    assert again.read_results() == {"a": 1}
+    with pytest.raises(UsageProblem, match="--scale=smoke there, full now"):
+        RunFolder(config, "name")
+
+
 def test_a_flag_that_came_later_had_its_default_before(config):
     path = finish(config).path / "config.json"
     written = json.loads(path.read_text())
