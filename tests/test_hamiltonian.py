@@ -73,7 +73,12 @@ def test_predictions_are_the_exact_ones(model, found):
 
 def test_a_seed_repeats_the_draws_and_leaves_the_model_alone(model):
     before = networks.weights_of(model)
-    options = {"num_samples": 40, "num_chains": 2, "num_burnin_steps": 10}
+    options = {
+        "num_samples": 40,
+        "num_chains": 2,
+        "num_burnin_steps": 10,
+        "jit_compile": False,
+    }
     calls = []
     one = sampled(model, **options, progress=lambda *steps: calls.append(steps))
     np.testing.assert_array_equal(one.draws, sampled(model, **options).draws)
@@ -89,7 +94,12 @@ def test_only_the_generated_values_move():
     model = networks.bayesian()
     x, y = networks.data(20)
     found = hamiltonian.hamiltonian_monte_carlo(
-        model, x, y, num_samples=20, num_burnin_steps=10, num_chains=2, seed=0
+        *(model, x, y),
+        num_samples=20,
+        num_burnin_steps=10,
+        num_chains=2,
+        seed=0,
+        jit_compile=False,
     )
     assert found.draws.shape == (20, model.num_random)
     answers = hamiltonian.predict_uncertainty(model, x, found.draws)
