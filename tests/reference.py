@@ -36,8 +36,9 @@ MODULES = (
 _HEAD = """\
 # Reference
 
-Every public name in a line, with the file that has its docstring: arguments with shapes,
-what is returned and raised, an example. Written by `python -m tests.reference`."""
+Every public name in a line, with the file that has its docstring: arguments with
+shapes, what is returned and raised, and an example. This page is written by
+`python -m tests.reference`."""
 
 
 def public_names(module) -> Iterator[tuple[str, object]]:
