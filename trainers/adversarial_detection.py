@@ -1,6 +1,7 @@
 """Whether uncertainty rises where an attack is (paper, "Adversary Detection").
 
-Bayesian hypernets, Monte Carlo dropout and a plain network learn one data set. The fast
+Bayesian hypernets, Monte Carlo dropout, a deep ensemble and a plain network learn one
+data set. The fast
 gradient sign method then changes the test rows, along the gradient of few or of many
 draws, or along that of the plain network, which knows nothing of the others. For every
 step size: the accuracy, the uncertainty, and how well it tells attacked rows from clean
@@ -30,7 +31,7 @@ from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
 
 _PLAIN = "deterministic"
-_METHODS = (_PLAIN, "mc_dropout", "bhn_realnvp", "bhn_iaf")
+_METHODS = (_PLAIN, "mc_dropout", "ensemble", "bhn_realnvp", "bhn_iaf")
 _TRANSFER = "transfer"
 _SCORES = ("max_probability", "mutual_information", "predictive_entropy", "mean_std")
 # What the table shows of all that results.json has.
@@ -41,6 +42,7 @@ _SHOWN_SCORE, _SHOWN_EPSILON = "predictive_entropy", 0.1
 class Config(ComparisonConfig):
     """Configuration of `trainers.adversarial_detection`."""
 
+    ensemble_size: int = flag(5, "Members of the deep ensemble.", **at_least(2))
     # As in the authors' code, like the step sizes.
     num_samples: int = flag(20, "S, draws of each prediction.", **at_least(1))
     epsilons: tuple = flag(
@@ -223,6 +225,11 @@ def _under_attack(config: Config, model, x, labels, direction) -> dict:
             curves["uncertainty"][score].append(float(np.mean(values)))
             curves["adversary_auroc"][score].append(_auroc(clean[score], values))
             curves["error_auroc"][score].append(_auroc(values[~wrong], values[wrong]))
+    # The first step has the rows as they are, of which nothing can be told.
+    curves["mean_adversary_auroc"] = {
+        score: float(np.mean(aurocs[1:]))
+        for score, aurocs in curves["adversary_auroc"].items()
+    }
     return curves
 
 

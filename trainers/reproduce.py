@@ -22,7 +22,8 @@ from pathlib import Path
 from bhn_tf import plots
 from bhn_tf.files import FolderInUse, locked, write_text
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
-from trainers.reproduction_rows import TABLES, Table
+from trainers.reproduction_rows import Table
+from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import PLACES, Task, found_by, scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of
 from trainers.results_pictures import paired_boxes
@@ -41,7 +42,7 @@ class Config(CheckedConfig):
         **one_of("smoke", "cpu", "full"),
     )
     tables: tuple = flag(
-        (), "Names of the tables to run; empty for all. See reproduction_rows.py."
+        (), "Names of the tables to run; empty for all. See reproduction_tables.py."
     )
     data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
     output_dir: str = flag(

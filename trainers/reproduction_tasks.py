@@ -16,16 +16,19 @@ from trainers.state_files import read_json
 PLACES = ("data_dir", "output_dir")
 _DELETE = "Delete it and run the row again."
 # What a row can say of itself is the row's.
+_COMPARISON = {
+    "scale": "smoke",
+    "train_size": 0,
+    "epochs": 1,
+    "units": "16",
+    "filters": "8,8",
+    "flow_units": "8",
+    "num_samples": 4,
+}
 _SMOKE = {
-    "classification": {
-        "scale": "smoke",
-        "train_size": 0,
-        "epochs": 1,
-        "units": "16",
-        "filters": "8,8",
-        "flow_units": "8",
-        "num_samples": 4,
-    },
+    "classification": _COMPARISON,
+    "anomaly_detection": {**_COMPARISON, "ensemble_size": 2},
+    "adversarial_detection": {**_COMPARISON, "ensemble_size": 2},
     "finetune": {"scale": "smoke", "flow_units": "8", "num_samples": 4},
 }
 

