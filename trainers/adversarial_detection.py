@@ -179,7 +179,12 @@ def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
                 )
                 for name, number in _attack_names(config).items()
             }
-        measured[method] = {"attacks": by_attack, "seconds": seconds}
+        clean = next(iter(by_attack.values()))["accuracy"][0]
+        measured[method] = {
+            "accuracy": clean,
+            "attacks": by_attack,
+            "seconds": seconds,
+        }
         if method == main:
             folder.save_model("model.keras", model)
             folder.export(model)

@@ -1,4 +1,4 @@
-"""The tables of `trainers.reproduce`: a row for each command, and the paper's number."""
+"""Tables of `trainers.reproduce`: a row for each command, with the paper's number."""
 
 from trainers.reproduction_rows import BOUND, MEASURES, SECONDS, Measure, Row, Table
 
@@ -266,19 +266,23 @@ _ADVERSARIES = Table(
     rows=_rows_of_one_run(
         {**_LABELS, "bhn_realnvp": "BHN, RealNVP", "bhn_iaf": "BHN, IAF"}
     ),
-    measures=tuple(
-        Measure(
-            f"attacks/{attack}/mean_adversary_auroc/{score}",
-            f"{label}, {score.replace('_', ' ')}",
-            2,
-            factor=100,
-        )
-        for attack, label in (
-            ("draws_1", "1 draw"),
-            ("draws_32", "32 draws"),
-            ("transfer", "transfer"),
-        )
-        for score in ("mutual_information", "predictive_entropy")
+    measures=(
+        Measure("accuracy", "accuracy, clean", 2, factor=100),
+        *(
+            Measure(
+                f"attacks/{attack}/mean_adversary_auroc/{score}",
+                f"{label}, {score.replace('_', ' ')}",
+                2,
+                factor=100,
+            )
+            for attack, label in (
+                ("draws_1", "1 draw"),
+                ("draws_32", "32 draws"),
+                ("transfer", "transfer"),
+            )
+            for score in ("mutual_information", "predictive_entropy")
+        ),
+        SECONDS,
     ),
 )
 
