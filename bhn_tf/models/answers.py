@@ -1,6 +1,6 @@
-"""Answers to predictions: what is made of the raw outputs under S draws.
+"""Answers: what predictions compute from the raw outputs under S draws.
 
-They are compiled, and computed batch by batch, without keeping anything of a call.
+They are compiled and computed batch by batch; no state of a call is kept.
 
 `p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
 posterior): probabilities are averaged, not logits.
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 
-# Numbers in the samples of one batch; 16 MB, of which the scores make several copies.
+# Most numbers in the samples of one batch: 16 MB, which the scores copy several times.
 _MOST_SAMPLES = 2**22
 
 
@@ -34,11 +34,11 @@ class Answers:
         self._outputs = outputs
 
     def raws(self, x, values):
-        """Returns raw outputs under every draw, at least float32.
+        """Returns raw outputs under every draw, in float32 or better.
 
         Args:
             x: Inputs, rows first.
-            values: Draws, those of `draws.Draws`.
+            values: `Draws.values`.
 
         Returns:
             Raw outputs [S, B, ...] in their structure, and the outputs' masks.
@@ -95,18 +95,18 @@ class Answers:
         return tf.transpose(log_probs)
 
     def rows_at_a_time(self, batch_size, num_draws: int) -> int:
-        """Keeps the samples of a batch, [B, S, C], within bounds.
+        """Returns a batch size that bounds the samples of a batch, [B, S, C].
 
-        An answer does not depend on the batch size, only the memory does.
+        The batch size affects only memory, never the answers.
         """
         samples_of_row = self._outputs.largest_row() * num_draws
         return max(min(batch_size or 32, _MOST_SAMPLES // samples_of_row), 1)
 
     def batches_of_arrays(self, batch_size, steps, num_draws: int) -> tuple:
-        """Returns the size of batches, their number, and how many rows they answer.
+        """Returns the batch size, the number of batches and the number of rows.
 
-        The rows are those of `steps` batches of the size that was asked for, in more
-        batches where these are smaller; `None` twice for all rows.
+        The rows are those of `steps` batches of the requested size; smaller batches
+        cover them in more steps. Both numbers are `None` for all rows.
         """
         size = self.rows_at_a_time(batch_size, num_draws)
         if steps is None:
@@ -116,14 +116,14 @@ class Answers:
 
 
 def _nan_where_unknown(raws, x, dtype):
-    """Answers NaN to rows with inputs that are NaN or infinite, in the dtype too.
+    """Answers NaN to rows whose inputs are NaN or infinite, once cast as well.
 
-    ReLU and pooling may make a number of NaN, and a saturated tanh one of infinity: a
-    confident answer of what is not known.
+    ReLU and pooling can turn NaN into a number, and a saturated tanh does so with
+    infinity: the answer would be confident although the input is unknown.
     """
-    # Of float64, what the network computes with is infinite earlier.
+    # A float64 input may overflow in the dtype that the network computes with.
     most = dtype.max if dtype == tf.float64 else tf.float32.max
-    # As a comparison, which LiteRT has, and `is_finite` it has not.
+    # A comparison, because LiteRT lacks `is_finite`.
     known = [
         tf.reduce_all(
             tf.abs(leaf) <= min(most, leaf.dtype.max),
@@ -148,8 +148,8 @@ def _nan_where_unknown(raws, x, dtype):
 class CompiledAnswers:
     """Answers as compiled functions of a batch and of the draws of a call.
 
-    Nothing of a call is kept, so that any number of threads may ask, and callbacks and
-    data generators of other calls too.
+    No state of a call is kept, so any number of threads may ask at once, and so may
+    callbacks and data generators in the middle of other calls.
 
     Args:
         strategy: The model's strategy; replicas answer their shares of a batch.
@@ -188,12 +188,12 @@ class CompiledAnswers:
 class _ForAnyRows:
     """A compiled function that is traced once for every number of rows.
 
-    Other axes, such as the length of sequences, are relaxed where they turn out to
-    differ, so that the number of traces is bounded by the number of axes.
+    Other axes, such as the length of sequences, are relaxed once they turn out to
+    vary, so that the number of traces is bounded by the number of axes.
 
     Args:
         function: What is compiled.
-        lock: Held while a network is traced: layers keep what they add to the loss.
+        lock: Held while a network is traced, since layers store their added losses.
     """
 
     def __init__(self, function, lock):
@@ -209,7 +209,7 @@ class _ForAnyRows:
             leaf for leaf in tf.nest.flatten((batch, arguments)) if leaf is not None
         ]
         specs = [_with_any_rows(tf.type_spec_from_value(leaf)) for leaf in leaves]
-        # What a trace cannot be relaxed from.
+        # What no trace can be relaxed over: structure, types, dtypes and ranks.
         kind = repr(
             (
                 is_given,
@@ -262,11 +262,11 @@ def answer_batches(
         model: The model, for callbacks and its strategy.
         function: Maps a batch of inputs to a structure of tensors, rows first.
         x, batch_size, verbose, steps, callbacks: As in Keras.
-        num_rows: How many rows are asked for, of which batches may answer more; `None`
-            for all.
+        num_rows: How many rows to return, where the batches may hold more; `None` for
+            all.
 
     Returns:
-        Arrays of these rows, in the structure.
+        Arrays of these rows, in the structure that `function` returns.
 
     Raises:
         ValueError: If the data yield no batch.

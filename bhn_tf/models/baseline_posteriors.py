@@ -28,7 +28,7 @@ class DropoutPosterior(Posterior):
 
     def draw(self, num_samples, seed):
         if asks_for_center(num_samples):
-            # A negative seed stands for no noise.
+            # A negative seed means no noise.
             return Draws(tf.constant([[-1, -1]], tf.int32), None)
         seeds = tf.random.stateless_uniform(
             [num_samples, 2], stateless_seed(seed), maxval=tf.int32.max, dtype=tf.int32
@@ -36,7 +36,7 @@ class DropoutPosterior(Posterior):
         return Draws(seeds, None)
 
     def outputs(self, x, value, training=None):
-        # In training Keras's own dropout draws a mask for every row.
+        # In training, Keras's own dropout draws a mask for every row.
         if training:
             return self.network(
                 keras_adapter.inputs_by_name(self.network, x), training=True
@@ -54,7 +54,7 @@ class DropoutPosterior(Posterior):
 
 
 def _folded_seed(seed, index):
-    """A seed of its own for each layer; never negative, which stands for no noise."""
+    """A separate seed for each layer; never negative, which would mean no noise."""
     folded = tf.random.experimental.stateless_fold_in(seed, index)
     return tf.bitwise.bitwise_and(folded, tf.int32.max)
 

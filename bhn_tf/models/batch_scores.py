@@ -1,4 +1,4 @@
-"""A batch under draws of the network: what a step of training or evaluation needs."""
+"""The scores of a batch under draws, as training and evaluation steps need them."""
 
 from typing import NamedTuple
 
@@ -15,10 +15,10 @@ class Batch(NamedTuple):
     Attributes:
         x: Inputs.
         y: Labels.
-        sample_weight: As it was given: for rows, elements or each output; or `None`.
+        sample_weight: As given, for rows, elements or each output; or `None`.
         row_weight: Weights of whole rows, [B], or `None`.
-        element_weight: Weights inside an example, of elements or outputs; or `None`.
-            Rows of weight 0 have weight 0 here too, for their labels may be anything.
+        element_weight: Weights of elements or outputs within a row; or `None`. Rows of
+            weight 0 have weight 0 here too, since their labels may be anything.
     """
 
     x: object
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
             )
         if sample_weight is None or keras.tree.is_nested(sample_weight):
             return cls(x, y, sample_weight, None, sample_weight)
-        # Arrays as they come in an eager step have no tensor's shape.
+        # In an eager step these may be arrays, without a tensor's shape.
         # Weights may be Boolean.
         weight = tf.cast(sample_weight, tf.float32)
         if weight.shape.rank == 2 and weight.shape[1] == 1:
@@ -59,23 +59,23 @@ class Batch(NamedTuple):
         return tf.shape(first)[0]
 
     def weighted(self, values: tf.Tensor) -> tf.Tensor:
-        """Multiplies values [B] by the rows' weights; the mean stays over rows."""
+        """Multiplies values [B] by the rows' weights; means still divide by B."""
         if self.row_weight is None:
             return values
         return values * tf.cast(self.row_weight, values.dtype)
 
 
 class BatchScores(NamedTuple):
-    """What the likelihood says of a batch under S draws.
+    """What the likelihood says about a batch under S draws.
 
     Attributes:
-        log_probs: log p(y|x, g) of each row as it is optimised, [S, B], by the names
-            of the outputs, of which a single one has none: "".
-        predictive_log_prob: log of the probability of each row averaged over the draws,
-            of all outputs together and never clipped, [B]; not computed in training.
+        log_probs: log p(y|x, g) of each row as it is optimised, [S, B], by the name of
+            the output; a single output is named "".
+        predictive_log_prob: log of each row's probability averaged over the draws, of
+            all outputs together and never clipped, [B]; not computed in training.
         means: The mean of y under each draw, [S, B, ...], in the outputs' structure.
         regularization: The network's own losses under each draw, [S].
-        masks: Which elements are no padding, for each output: [B, ...] or `None`.
+        masks: Which elements are not padding, for each output: [B, ...] or `None`.
     """
 
     log_probs: dict[str, tf.Tensor]
@@ -106,7 +106,7 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
         likelihood: p(y|x, g), resolved for the network.
         outputs: A `RawOutputs`.
         batch: A `Batch`.
-        values: Draws, those of `draws.Draws`.
+        values: `Draws.values`.
         training: Whether dropout and batch normalisation are to train.
 
     Returns:
@@ -121,7 +121,7 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
         named = likelihood.named_log_probs(*arguments)
         results = (
             named or {"": likelihood.log_prob(*arguments)},
-            # Only evaluation measures.
+            # Only evaluation reports this.
             tf.zeros([]) if training else likelihood.measured_log_prob(*arguments),
             likelihood.mean(raw),
             tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),

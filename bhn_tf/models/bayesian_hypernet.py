@@ -23,7 +23,7 @@ from bhn_tf.models.targets import require_units, set_noise_to_targets
 from bhn_tf.models.unread_values import UnreadValues
 from bhn_tf.networks.paths import layer_paths
 
-#: Marks files in which g has the order of the network's own layers.
+#: Marks files in which g follows the order of the network's layers.
 _ORDER_OF_LAYERS = "network"
 
 
@@ -48,18 +48,18 @@ class BayesianHypernet(PredictiveModel):
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
         prior_stddev: Standard deviation of the Gaussian prior p(g). "learned" trains
-            it on the bound (empirical Bayes), from 1 on; "learned_per_layer" has one
-            for the values of each layer. `summary` and `model.prior` show it.
+            it on the bound (empirical Bayes), starting at 1; "learned_per_layer"
+            trains one for each layer. `summary` and `model.prior` show it.
         prior_loc: Mean of the prior, a number or D numbers; `None` is zero. "trained",
-            for fine-tuning, is what the primary has when the model is built, and
-            `prior_stddev` is then relative to that: `bhn_tf.priors.Trained`.
-            "unit_inputs" is 1 for the scales of inputs of `random="rank_one"`, and 0
-            for all else: inputs that never vary keep their noise.
-        num_examples: N. `None`: each `fit` learns it from its data.
+            for fine-tuning, means the primary's values when the model is built, and
+            `prior_stddev` is then relative to them: `bhn_tf.priors.Trained`.
+            "unit_inputs" is 1 for the input scales of `random="rank_one"` and 0 for
+            all else: inputs that never vary keep their noise.
+        num_examples: N. `None`: each `fit` takes it from its data.
         seed: Seed of the training noise; `None` for a new one.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
-            `prior_stddev` and `prior_loc` are left out beside it.
+            Leave out `prior_stddev` and `prior_loc` if you give it.
 
     Attributes:
         conversion_report: What `bhn_tf.from_keras` made random and why; `None` for
@@ -103,7 +103,7 @@ class BayesianHypernet(PredictiveModel):
             self.objective = Bound(prior_stddev, prior_loc, prior, num_examples)
         self.primary = primary
         self.hypernet = hypernets.get(hypernet)
-        # Held here as well, so that Keras trains and saves it.
+        # An attribute, so that Keras trains and saves it.
         self.learned_prior_stddev = self.objective.prior_settings.learned
         self.noise = NoiseState(seed, name="noise")
         self.posterior = HypernetPosterior(primary, self.hypernet, self.noise)
@@ -159,8 +159,8 @@ class BayesianHypernet(PredictiveModel):
 
     def __setattr__(self, name, value):
         if name == "num_examples":
-            # Keras leaves out what is set to what it is, and what `fit` has found out
-            # becomes given here, though the number stays.
+            # Keras skips setting an attribute to the value it has; but setting the N
+            # that `fit` has counted must make it a given one.
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -185,11 +185,10 @@ class BayesianHypernet(PredictiveModel):
 
     @property
     def prior_stddev(self) -> float | str:
-        """Standard deviation of the Gaussian prior; see `prior_loc` of "trained".
+        """Standard deviation of the Gaussian prior; relative for `prior_loc="trained"`.
 
-        Set between two calls of `fit`, it holds from then on, and nothing is compiled
-        again: what a search over priors needs. What is learned stands in
-        `model.prior.stddev()`, of all D values.
+        It may be set between two calls of `fit` without compiling anything again, as a
+        search over priors needs. Learned values are in `model.prior.stddev()`, [D].
         """
         return self.objective.prior_settings.stddev
 
@@ -207,8 +206,8 @@ class BayesianHypernet(PredictiveModel):
     ) -> Elbo:
         """Estimates the evidence lower bound of data, to compare hypernets by.
 
-        `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound of the log
-        evidence where (x, y) are the training data. The KL has its full weight.
+        `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound on the log
+        evidence if (x, y) are the training data. The KL has its full weight.
 
         Args:
             x, y: Arrays of inputs and labels, all N of them.
@@ -246,19 +245,19 @@ class BayesianHypernet(PredictiveModel):
         same_noise_on_replicas: bool = False,
         **kwargs,
     ):
-        """Configures training, as in Keras, with what the bound adds.
+        """Configures training as in Keras, with the options of the bound.
 
         Args:
             optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
             kl_weight: Weight of the KL; see `bhn_tf.callbacks.KLAnnealing`.
             train_samples: Draws of g for each training step.
-            per_example_noise: Whether every row of a batch has a draw of its own; an
-                integer K of at least 2: K draws, shared by the rows of a batch, for
-                gradients nearly as quiet at a smaller price.
+            per_example_noise: Whether every row of a batch has its own draw. An
+                integer K of at least 2 shares K draws among the rows of a batch, for
+                gradients with little more noise at a lower cost.
             same_noise_on_replicas: Whether the replicas of a strategy share the draws
-                of a step, which then is one device's step; by default each has draws
-                of its own, for quieter gradients.
+                of a step, so that it equals a step on one device; by default each
+                makes its own draws, for less noisy gradients.
             **kwargs: `metrics`, `weighted_metrics`, `loss_weights`, `run_eagerly`,
                 `steps_per_execution`, `jit_compile`, `auto_scale_loss`, as in Keras,
                 and `eval_samples`, the S of `evaluate` and of validation (8; 0 for
@@ -298,16 +297,16 @@ class BayesianHypernet(PredictiveModel):
     def initialize_from_data(self, x, y=None) -> bool:
         """Sets scales and biases so that pre-activations are standardised over `x`.
 
-        Layer after layer, in the order of the network: with scale 1 and bias 0 the
+        Layers are set in the order of the network: with scale 1 and bias 0 the
         pre-activations of an output have a mean m and a standard deviation s over the
-        rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
-        are set in the mean of its last affine map. An output that does not vary over
-        `x` (constant data, a single row) keeps its scale and bias, and so does a
-        recurrent layer. With `y`, the noise of a regression starts at the standard
-        deviation of its targets where it is learned or the network's; noise that was
-        fixed stays.
+        rows of `x`; the scale becomes 1/s and the bias -m/s. Scales that a hypernet
+        generates are set through the mean of its last affine map. An output that does
+        not vary over `x` (constant data, a single row) keeps its scale and bias, and so
+        does a recurrent layer. With `y`, the noise of a regression starts at the
+        standard deviation of the targets if it is learned or an output of the network;
+        fixed noise stays.
 
-        It happens once: a model that has been initialised, also before it was saved,
+        This happens once: a model that has been initialised, even before it was saved,
         is left alone.
 
         Args:
@@ -345,7 +344,7 @@ class BayesianHypernet(PredictiveModel):
             scales: g of shape [D] for all rows or [B, D], one draw for each row;
                 `None` draws one.
             training: For the primary's own layers (dropout, batch normalisation); it
-                never switches sampling.
+                does not affect sampling.
 
         Returns:
             Raw outputs [B, ...] in the primary's dtype.
@@ -364,8 +363,8 @@ class BayesianHypernet(PredictiveModel):
 
         Args:
             num_samples: S.
-            seed: A non-negative integer for the same draws every time: those that
-                `predict` and `evaluate` make from the same number and seed.
+            seed: A non-negative integer for the same draws every time; `predict` and
+                `evaluate` make the same ones from the same `num_samples` and seed.
 
         Returns:
             Array [S, D], float32.
@@ -384,18 +383,18 @@ class BayesianHypernet(PredictiveModel):
     def draw(self, seed: int | None = None, scales=None) -> keras.Model:
         """Returns one plausible network, an ordinary deterministic Keras model.
 
-        Of a model from `bhn_tf.from_keras` it consists of Keras's own layers, as the
-        original does, with g folded into their kernels: it is saved, loaded and
-        exported without this library. A network that was written with `bhn_tf.layers`
-        keeps these.
+        For a model from `bhn_tf.from_keras` it consists of Keras's own layers, like
+        the original, with g folded into their kernels: it can be saved, loaded and
+        exported without this library. A network written with `bhn_tf.layers` keeps
+        those layers.
 
         Args:
             seed: A non-negative integer for the same draw every time.
             scales: g of shape [D], instead of a new draw.
 
         Returns:
-            A copy of the primary with the draw in its weights; it shares nothing
-            with this model.
+            A copy of the primary with the draw in its weights, independent of this
+            model.
 
         Raises:
             ValueError: If the model has no weights yet, `seed` is negative or no
@@ -439,7 +438,7 @@ class BayesianHypernet(PredictiveModel):
             write(line)
 
     def _learned_stddevs(self) -> np.ndarray:
-        """Those of the prior of all D values; empty where none is learned."""
+        """Standard deviations of the prior, [D]; empty where none is learned."""
         learned = self.learned_prior_stddev
         if learned is None or not self.num_random:
             return np.zeros(0)
@@ -471,7 +470,7 @@ class BayesianHypernet(PredictiveModel):
                 config.get(name), custom_objects=custom_objects
             )
         if config.get("prior") is not None:
-            # Files of before may have what was not looked at beside it.
+            # Earlier versions saved these next to `prior`, although it overrode them.
             config.pop("prior_stddev", None)
             config.pop("prior_loc", None)
         report = config.pop("conversion_report")
@@ -483,7 +482,7 @@ class BayesianHypernet(PredictiveModel):
         return model
 
     def save_own_variables(self, store):
-        """Keeps what training has found out beside the weights."""
+        """Saves what training has found out, next to the weights."""
         super().save_own_variables(store)
         self.objective.examples.save_to(store)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)
@@ -492,11 +491,11 @@ class BayesianHypernet(PredictiveModel):
             store["prior_around_trained"] = prior.around_trained
 
     def load_own_variables(self, store):
-        # Version 0.1 kept N, the weight of the KL and the flag as weights 0 to 2.
+        # Version 0.1 saved N, the weight of the KL and the flag as weights 0 to 2.
         is_old = {"0", "1", "2"} <= set(store.keys())
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        # N of the data that a running `fit` trains on is not that of a file.
+        # A running `fit` keeps the N of its own data.
         if not self.objective.is_in_fit:
             self.objective.examples.load_from(store)
         prior = self.objective.prior_settings

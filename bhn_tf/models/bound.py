@@ -2,9 +2,9 @@
 
     loss = nll + kl_weight · KL / N + regularization
 
-with `KL = log q(g) - log p(g)` at the joint draw that the batch is scored at: the bound
-(paper, section "Bayesian Hypernets"), divided by -N. With `kl_weight` 1 its minimum is
-the posterior's best approximation among the hypernet's distributions.
+with `KL = log q(g) - log p(g)` at the joint draw under which the batch is scored: the
+bound (paper, section "Bayesian Hypernets") divided by -N. With `kl_weight` 1, the
+minimum is the hypernet's best approximation of the posterior.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Bound(MaximumLikelihood):
 
     Args:
         prior_stddev, prior_loc, prior: See `PriorSettings`.
-        num_examples: N. `None`: each `fit` learns it from its data.
+        num_examples: N. `None`: each `fit` takes it from its data.
 
     Attributes:
         examples: `NumExamples`, which knows N.
@@ -76,12 +76,12 @@ class Bound(MaximumLikelihood):
         layer_sizes: list[int],
         are_input_scales: list[bool],
     ) -> None:
-        """Tells what is generated, and settles the prior of it.
+        """Fixes the prior, now that the generated values are known.
 
         Args:
             values: What the variables hold when they become random, in the order of g.
-            layer_sizes: How many of them each layer takes.
-            are_input_scales: Whether a variable multiplies the inputs of its layer.
+            layer_sizes: How many values each layer takes.
+            are_input_scales: Whether each variable multiplies the inputs of its layer.
 
         Raises:
             ValueError: If the prior is not over D values.
@@ -90,7 +90,7 @@ class Bound(MaximumLikelihood):
         self.prior_settings.settle(values, layer_sizes, are_input_scales)
 
     def estimate(self, log_probs: np.ndarray, draws) -> Elbo:
-        """Returns the bound of data, from log p of each row under each draw.
+        """Returns the bound from log p of each row under each draw.
 
         Args:
             log_probs: [rows, S].
@@ -130,7 +130,7 @@ class Bound(MaximumLikelihood):
 
     @property
     def settled_kl_weight(self) -> float:
-        """The weight that was set outside of `fit`, not that of a moment in it."""
+        """The weight set outside of `fit`, whatever a running `fit` uses now."""
         kept = self._kept_kl_weight
         return self.kl_weight if kept is None else kept
 
@@ -141,7 +141,7 @@ class Bound(MaximumLikelihood):
 
     @contextlib.contextmanager
     def settings_of_fit(self):
-        # A callback of one `fit` may have another in it.
+        # A callback may call `fit` itself.
         now, kept = self.kl_weight, self._kept_kl_weight
         self._kept_kl_weight = self.settled_kl_weight
         try:

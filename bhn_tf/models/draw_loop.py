@@ -1,11 +1,12 @@
-"""The loop over draws: one network at a time, with state that moves once a step."""
+"""The loop over draws: one network at a time, with one update of state a step."""
 
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
-# Of the counters of a seed generator; two draws never share one within so many calls.
+# How far apart draws start in the counter of a seed generator: within so many calls,
+# two draws never share a count.
 _COUNTS_PER_DRAW = 2**16
 
 
@@ -13,16 +14,16 @@ def over_draws(function: Callable, values, moving, seeds, metrics, dtypes):
     """Stacks what a function of one draw returns.
 
     Draws are taken one by one, so that memory does not grow with their number. Each
-    begins with the state that the network has (recurrent layers, moving averages) and
-    leaves none behind; the state then moves once, to the mean over the draws.
+    starts from the network's present state (recurrent layers, moving averages) and
+    leaves it unchanged; afterwards the state is set once, to the mean over the draws.
 
     Args:
         function: Maps one draw to tensors.
         values: Draws [S, ...].
-        moving: Variables of the network that a call may move.
+        moving: Variables of the network that a call may change.
         seeds: States of seed generators; every draw has noise of its own.
-        metrics: Variables of metrics that a call updates. They move like state, but
-            for a frozen ensemble, of which nobody asks for them.
+        metrics: Variables of metrics that a call updates. They are treated like state,
+            except in a frozen ensemble, where nobody reads them.
         dtypes: Dtypes of what `function` returns, in its structure.
 
     Returns:
@@ -40,7 +41,7 @@ def over_draws(function: Callable, values, moving, seeds, metrics, dtypes):
     def of_one(index_and_value):
         index, value = index_and_value
         shifted = [(seed, _of_draw(seed, index)) for seed in seeds]
-        # What a network assigns in here stays in here.
+        # Assignments inside this scope do not reach the network's variables.
         with keras.StatelessScope(shifted, collect_losses=True) as scope:
             result = function(value)
         moved = [scope.get_current_value(variable) for variable in moving]
@@ -63,15 +64,15 @@ def over_draws(function: Callable, values, moving, seeds, metrics, dtypes):
 
 
 def _is_constant(values) -> bool:
-    """Whether draws are part of a graph, and no input of it: a frozen ensemble."""
+    """Whether draws are constants of a graph, not inputs: a frozen ensemble."""
     return not tf.executing_eagerly() and hasattr(values, "numpy")
 
 
 def _over_frozen_draws(function, values):
-    """As `over_draws`, by a loop that LiteRT and ONNX take as well.
+    """`over_draws` with a loop that LiteRT and ONNX support.
 
-    They have no lists of tensors whose number of rows is open, as those of `tf.map_fn`
-    are. Results are appended to what there is, beginning with the first draw's.
+    They lack lists of tensors with an unknown number of rows, which `tf.map_fn` uses.
+    Results are appended one by one to that of the first draw.
     """
 
     def appended(index, results):
@@ -100,10 +101,9 @@ def _of_draw(seed, index):
 
 
 def _mean_state(states):
-    """The mean over draws of a state.
+    """The mean of a state over draws.
 
-    Of counters and flags, which do not average and which all draws move alike, it is
-    the first.
+    Counters and flags have no mean, but change alike in all draws: the first is taken.
     """
     if states.dtype.is_floating:
         return tf.reduce_mean(states, axis=0)

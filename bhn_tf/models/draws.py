@@ -1,8 +1,8 @@
 """Posteriors over networks: how one is drawn, and what it answers.
 
-A model asks its posterior for draws and for the raw outputs of each; what a draw is
-made of, scales of a hypernet, seeds of dropout or members of an ensemble, is the
-posterior's own.
+A model asks its posterior for draws and for the raw outputs of each. Only the
+posterior knows what a draw consists of: scales from a hypernet, a seed of dropout or a
+member of an ensemble.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Draws(NamedTuple):
     """Draws of networks.
 
     Attributes:
-        values: What tells the networks apart, [S, ...], or [S, B, ...] with a network
+        values: What distinguishes the networks, [S, ...], or [S, B, ...] with a network
             for each row.
-        log_prob: log q of each, [S] or [S, B]; `None` where q is no density.
+        log_prob: log q of each, [S] or [S, B]; `None` where q has no density.
     """
 
     values: tf.Tensor
@@ -31,7 +31,7 @@ class Draws(NamedTuple):
 
 
 def without_values() -> Draws:
-    """Returns the one draw of networks that no value tells apart."""
+    """Returns the only draw of a posterior over a single network."""
     return Draws(tf.zeros([1, 0]), None)
 
 
@@ -39,7 +39,7 @@ class Posterior:
     """A distribution over networks that are drawn.
 
     Args:
-        networks: The networks that are trained, with outputs of one kind.
+        networks: The networks to be trained, with outputs of the same kind.
     """
 
     def __init__(self, networks: list[keras.Model]):
@@ -47,7 +47,7 @@ class Posterior:
 
     @property
     def network(self) -> keras.Model:
-        """The network that tells what all of them take and return."""
+        """The network that stands for all in what they take and return."""
         return self.networks[0]
 
     def draw(self, num_samples, seed) -> Draws:
@@ -62,23 +62,23 @@ class Posterior:
     def draw_for_training(self, num_samples: int, rows, groups=None) -> Draws:
         """Returns the draws of a training step.
 
+        By default the networks train as they are, with the noise of Keras's layers.
+
         Args:
             num_samples: S.
-            rows: Number of rows where they are not all to share a draw, or `None`.
+            rows: Number of rows; `None` if they all share a draw.
             groups: Number of groups of rows that share a draw; `None` for a draw for
                 each row.
-
-        By default the networks train as they are, with what noise Keras's layers have.
         """
         return without_values()
 
     def over_draws(self, function, x, values, training: bool, dtypes):
-        """Stacks what `function` makes of the raw outputs of every draw.
+        """Stacks what `function` computes from the raw outputs of every draw.
 
         Args:
             function: Maps raw outputs and the network's own losses to tensors.
             x: Inputs, rows first.
-            values: Those of `Draws`.
+            values: `Draws.values`.
             training: Whether dropout and batch normalisation are to train.
             dtypes: Dtypes of the results, in their structure.
 
@@ -86,7 +86,7 @@ class Posterior:
             The results, each with a leading axis of S.
         """
         evaluate = self._evaluation(x, training)
-        # The same for all draws, and out of their loop, where Keras does not find it.
+        # The same for all draws; inside their loop Keras would not find them.
         weight_losses = keras_adapter.weight_losses(self.network)
 
         def of_one(value):

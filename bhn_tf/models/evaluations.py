@@ -1,4 +1,4 @@
-"""The evaluation that runs: its draws, and who waits for whom."""
+"""The running evaluation: its draws, and who waits for whom."""
 
 import contextlib
 import threading
@@ -10,11 +10,11 @@ from bhn_tf.models.draws import Draws
 
 
 class Evaluations:
-    """The draws of the evaluation that runs, one at a time.
+    """Holds the draws of the running evaluation; only one runs at a time.
 
-    Keras's loop calls a compiled function of the batch alone, so the draws have to lie
-    where it finds them. Evaluations of other threads wait; one that a callback asks for
-    in the midst of another, or of training, leaves everything as it was.
+    Keras's loop calls a compiled function of the batch alone, which therefore has to
+    find the draws here. Evaluations in other threads wait; one that a callback starts
+    within another, or within training, leaves everything as it was.
     """
 
     def __init__(self):
@@ -25,7 +25,7 @@ class Evaluations:
 
     @property
     def draws(self):
-        """The `Draws` of the evaluation, as variables that hold any number S."""
+        """The `Draws` of the evaluation, read from variables of any S."""
         log_prob = None if self._log_prob is None else self._log_prob.value()
         return Draws(self._values.value(), log_prob)
 
@@ -58,7 +58,7 @@ class Evaluations:
 
         Args:
             draws: The `Draws`.
-            sums: Variables of metrics that are given back what they hold.
+            sums: Variables of metrics to be restored if they are in use.
         """
         with self._lock, self.reporting(True):
             held, sums = self.draws, sums if self._num_running else []
@@ -74,7 +74,7 @@ class Evaluations:
 
     @contextlib.contextmanager
     def beside_training(self):
-        """Says that the sums of the metrics are in use."""
+        """Marks the sums of the metrics as in use."""
         self._num_running += 1
         try:
             yield

@@ -13,7 +13,7 @@ from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.random_layer import RandomLayer, is_restricted
 from bhn_tf.models.draws import Draws, Posterior
 
-#: The posterior that each hypernet is part of; neither is kept alive by this.
+#: The posterior that each hypernet belongs to; weak, so neither is kept alive.
 _OWNERS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -22,14 +22,14 @@ class HypernetPosterior(Posterior):
 
     Args:
         primary: The network, with its weights.
-        hypernet: A `hypernets.Hypernet`; it is built for this network's D.
+        hypernet: A `hypernets.Hypernet`, to be built for this network's D.
         noise: A `NoiseState`, the noise of training.
 
     Attributes:
         num_random: D; `None` before the layers are taken over.
         layers: The layers with generated values, in the order of g.
         variables: The variables that are generated, in the order of g.
-        initial_values: What these held when they became random.
+        initial_values: Their values when they became random.
     """
 
     def __init__(self, primary, hypernet, noise):
@@ -42,7 +42,7 @@ class HypernetPosterior(Posterior):
     def take_over(self, layers) -> None:
         """Generates the values of layers from now on, and builds the hypernet.
 
-        μ starts at the scales that the primary has.
+        μ starts at the primary's scales.
 
         Args:
             layers: The layers of the primary, with their weights, in their order.
@@ -65,7 +65,7 @@ class HypernetPosterior(Posterior):
         if not self.num_random:
             return
         if self._has_other_owner():
-            # A model that was deleted may still lie in a circle of references.
+            # A deleted owner may still be alive in a reference cycle.
             gc.collect()
         if self._has_other_owner():
             raise ValueError(
@@ -86,10 +86,10 @@ class HypernetPosterior(Posterior):
             )
 
     def refuse_changed_network(self) -> None:
-        """Refuses a network that lost or got layers with generated values since.
+        """Refuses a network whose layers with generated values have changed.
 
         Raises:
-            ValueError: If they are not those that were taken over.
+            ValueError: If they are not the layers that were taken over.
         """
         layers = keras_adapter.layers_of(self.network)
         now = [layer for layer in layers if isinstance(layer, RandomLayer)]
@@ -104,7 +104,7 @@ class HypernetPosterior(Posterior):
         return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)
 
     def own_hypernet(self) -> None:
-        """Keeps the hypernet from other models, once this one is made."""
+        """Claims the hypernet, so that no other model can take it."""
         _OWNERS[self.hypernet] = weakref.ref(self)
 
     def _warn_of_restrictions(self):
@@ -145,7 +145,7 @@ class HypernetPosterior(Posterior):
         values = tf.reshape(values, [num_samples, num_each, self.num_random])
         log_prob = tf.reshape(log_prob, [num_samples, num_each])
         if groups is not None:
-            # Row b has draw b mod K: groups are as equal as they can be.
+            # Row b has draw b mod K, so that group sizes differ by at most 1.
             group = tf.range(rows) % groups
             values = tf.gather(values, group, axis=1)
             log_prob = tf.gather(log_prob, group, axis=1)

@@ -5,17 +5,17 @@ import tensorflow as tf
 
 
 class MetricLabels:
-    """Labels in the coding in which the compiled metrics got their first ones.
+    """Keeps labels in the coding that the compiled metrics saw first.
 
-    Keras's "accuracy" settles with its first batch whether labels are class numbers or
-    one-hot rows, for training and validation alike; likelihoods take both at any time.
+    With its first batch, Keras's "accuracy" decides for good whether labels are class
+    numbers or one-hot rows; likelihoods take both at any time.
     """
 
     def __init__(self):
         self._are_one_hot: list[bool] | None = None
 
     def forget(self) -> None:
-        """Lets the next labels say which coding metrics take: they are new."""
+        """Lets the next labels decide the coding, for metrics that are new."""
         self._are_one_hot = None
 
     def of(self, likelihood, y, y_pred):

@@ -32,17 +32,17 @@ class NoiseState(keras.layers.Layer):
             dtype="int64",
             initializer=lambda shape, dtype=None: tf.constant([seed, 0], dtype),
             trainable=False,
-            # Every replica advances the counter by the same step.
+            # All replicas advance the counter alike.
             aggregation="only_first_replica",
         )
-        #: Whether the replicas of a strategy have one seed, that of one device.
+        #: Whether the replicas of a strategy share one seed, that of a single device.
         self.is_shared = False
         self.built = True
 
     def next_seed(self) -> tf.Tensor:
-        """Returns the seed of this step, an int32 pair, and moves on.
+        """Returns the seed of this step, an int32 pair, and advances the counter.
 
-        Each replica of a strategy gets a seed of its own, unless they are to share it.
+        Each replica of a strategy gets its own seed, unless `is_shared`.
         """
         current = tf.cast(self.state.value, tf.int32)
         self.state.assign_add(tf.constant([0, 1], tf.int64))

@@ -1,4 +1,4 @@
-"""N, the number of training examples, among which the KL is shared out."""
+"""N, the number of training examples, over which the KL is spread."""
 
 import warnings
 
@@ -15,13 +15,12 @@ class NumExamples:
         given: N; `None` to learn it.
 
     Attributes:
-        is_given: Whether it was given, and stays whatever the data.
-        counted: How many examples the last `fit` has counted; `None` where it could
-            not.
+        is_given: Whether it was given, and so holds whatever the data.
+        counted: How many examples the last `fit` counted; `None` if it did not.
     """
 
     def __init__(self, given: int | None):
-        # No constant of what is compiled.
+        # A variable, so that it is not compiled in as a constant.
         self._variable = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.is_given = False
         self.counted: int | None = None
@@ -35,14 +34,14 @@ class NumExamples:
 
     @property
     def tensor(self) -> tf.Tensor:
-        """N as it is when a step runs, a scalar of float32; 0 while it is not known."""
+        """N at the time a step runs, a float32 scalar; 0 while it is not known."""
         return tf.cast(self._variable, tf.float32)
 
     def give(self, value: int) -> None:
-        """Sets N once for all.
+        """Sets N for good.
 
         Raises:
-            ValueError: If it is no number of examples.
+            ValueError: If it is not a number of examples.
         """
         self._set(value)
         self.is_given = True
@@ -63,7 +62,7 @@ class NumExamples:
         """
         self.counted = None
         if self.is_given and feed.num_rows is None:
-            # What yields batches is not counted in vain: it may take a pass.
+            # The count is not needed, and for batches may cost a pass over the data.
             return
         self.counted = feed.count(validation_split)
         if not self.is_given:
@@ -76,16 +75,16 @@ class NumExamples:
             )
 
     def save_to(self, store) -> None:
-        """Keeps N and the count in a file of variables."""
+        """Saves N and the count in a file of variables."""
         store["num_examples"] = np.int64(self.value or 0)
         store["counted_examples"] = np.int64(self.counted or 0)
 
     def load_from(self, store) -> None:
-        """Takes N, unless it is given, and the count from a file of variables.
+        """Loads the count, and N unless it is given, from a file of variables.
 
         Args:
-            store: By name; files of earlier versions have no count, and N of version
-                0.1 is a weight by number.
+            store: The file's variables by name; files of earlier versions lack the
+                count, and version 0.1 saved N under a number.
         """
         names = set(store.keys())
         key = "num_examples" if "num_examples" in names else "0"

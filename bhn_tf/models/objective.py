@@ -1,4 +1,4 @@
-"""What training minimises for each example, where there is no prior.
+"""What training minimises for each example if there is no prior.
 
     loss = nll + regularization
 
@@ -23,7 +23,7 @@ class MaximumLikelihood:
     # -- the equation ---------------------------------------------------------------
 
     def complexity(self, kl) -> tf.Tensor:
-        """The share of each example in the KL."""
+        """Each example's share of the KL."""
         return tf.zeros([])
 
     def kl_of(self, draws) -> tf.Tensor | None:
@@ -37,7 +37,7 @@ class MaximumLikelihood:
             scores: `BatchScores` of the batch.
             batch: The `Batch`.
             draws: The `Draws` under which it was scored.
-            training: Whether the predictive likelihood may be left out.
+            training: Whether to leave out the predictive likelihood.
         """
         named = {name: batch.weighted(scores.nll(name)) for name in scores.log_probs}
         weighted = [
@@ -57,9 +57,9 @@ class MaximumLikelihood:
     def gradients(self, score: Callable, variables, scale: Callable):
         """Scores a batch and differentiates its loss.
 
-        Gradients are summed over replicas: rows count once each, among all rows of all
-        replicas, and terms of the whole model are divided among the replicas that have
-        rows.
+        Gradients are later summed over replicas. Hence each row is divided by the rows
+        of all replicas, and terms of the whole model by the number of replicas that
+        have rows.
 
         Args:
             score: Returns the batch, its draws and its scores.
@@ -96,5 +96,5 @@ class MaximumLikelihood:
 
     @contextlib.contextmanager
     def settings_of_fit(self) -> Iterator[None]:
-        """Ends with the settings as they were before, whatever callbacks have set."""
+        """Restores the settings at the end, whatever callbacks have set."""
         yield

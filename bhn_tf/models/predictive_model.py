@@ -1,9 +1,9 @@
-"""The base of every model here: a likelihood, and networks to be drawn.
+"""The base of all models of this library: a likelihood, and networks to be drawn.
 
 A model owns four parts, each of which can be read and tried alone: its *posterior*
-draws networks, its *likelihood* judges what they return, its *objective* is what
-training minimises, and its *answers* are what is made of many draws. What is here is
-how they are built, checked and saved.
+draws networks, its *likelihood* judges their outputs, its *objective* is what training
+minimises, and its *answers* combine many draws. This file builds, checks and saves
+them.
 """
 
 import contextlib
@@ -31,24 +31,24 @@ from bhn_tf.networks.outputs import (
 )
 from bhn_tf.serving.export import export_version
 
-# Under which a file has the states of seed generators.
+# The key of seed generators' states in a file.
 _SEEDS = "seeds"
 
 
 class PredictiveModel(Training, Prediction):
     """A Keras model that predicts with an average over draws of its network.
 
-    A subclass sets `posterior` in its constructor, and then calls
+    A subclass's constructor sets `posterior` and then calls
     `_build_from_built_networks`.
 
     Args:
         likelihood: p(y|x): "categorical", "bernoulli", "gaussian" or an instance
             from `bhn_tf.likelihoods`.
         normalize_targets: Whether the network works in the standard units of the
-            training targets (`likelihoods.Standardized`), of several outputs those
-            that have units; the model answers in the units of y.
-        fed_dtypes: Dtypes of the data that the model was trained on, which a saved
-            model keeps; a served model takes what its trainer was fed.
+            training targets (`likelihoods.Standardized`); of several outputs, only
+            those with units do. The model answers in the units of y.
+        fed_dtypes: Dtypes of the training data. They are saved with the model, and a
+            served model takes inputs of these dtypes.
 
     Attributes:
         posterior: A `draws.Posterior`.
@@ -62,14 +62,14 @@ class PredictiveModel(Training, Prediction):
     def __init__(
         self, likelihood, normalize_targets: bool = False, fed_dtypes=None, **kwargs
     ):
-        # Inputs and draws keep their precision: layers cast what they take.
+        # Inputs and draws keep their precision; each layer casts its own inputs.
         super().__init__(**{**kwargs, "autocast": False})
         likelihood = likelihoods.get(likelihood)
         if isinstance(likelihood, likelihoods.Joint):
             likelihood = likelihood.with_parts(likelihood.parts)
         if normalize_targets:
             likelihood = likelihoods.in_standard_units(likelihood)
-        # Set once: Keras goes on to track, and to save, what an attribute held before.
+        # Set only once: Keras keeps tracking, and saving, an attribute's old value.
         self.likelihood = likelihood
         self.objective = MaximumLikelihood()
         self.raw_outputs: RawOutputs | None = None
@@ -91,12 +91,12 @@ class PredictiveModel(Training, Prediction):
         return self._distribute_strategy.scope()
 
     def build(self, input_shape=None):
-        """Builds the networks for inputs of `input_shape`, rows first, and the rest."""
+        """Builds networks and other parts for inputs of `input_shape`, rows first."""
         specs = keras.tree.map_shape_structure(keras.KerasTensor, input_shape)
         self._build_from_spec(specs)
 
     def _build_from_spec(self, spec):
-        # Out of the graph, where the first batch of a step builds the model.
+        # Outside the graph, if the first batch of a step builds the model.
         with tf.init_scope(), self._own_scope():
             outputs = [
                 network(keras_adapter.inputs_by_name(network, spec))
@@ -111,7 +111,7 @@ class PredictiveModel(Training, Prediction):
                 self._finish_building()
 
     def _build_from_built_networks(self):
-        """Builds the rest where the networks were given with their weights."""
+        """Builds the other parts if the networks came with their weights."""
         networks = self.posterior.networks
         refuse_models_inside(networks)
         if all(network.built for network in networks):
@@ -145,13 +145,13 @@ class PredictiveModel(Training, Prediction):
         """Called first by `fit`, `evaluate` and `predict*`, not before every batch.
 
         Args:
-            stacklevel: Of the user's line, for a warning from two calls deeper.
+            stacklevel: That of the user's line, for a warning two calls deeper.
         """
 
     def freeze_what_was_built(self) -> None:
-        """Lets parts rest that a frozen layer made only when it was built.
+        """Freezes the parts that frozen layers have created while being built.
 
-        A file tells of the layer that it is frozen, before it has parts.
+        A file freezes a layer when it has no parts yet.
         """
         for layer in keras_adapter.layers_of(self):
             keras_adapter.freeze_parts_of_frozen(layer)
@@ -164,7 +164,7 @@ class PredictiveModel(Training, Prediction):
                 "The model was made outside of the strategy's scope, so its weights "
                 "exist once. Make and compile it inside `with strategy.scope():`."
             )
-        # The first calls may come at once, from several threads.
+        # Several threads may make the first call at once.
         with self._building:
             if not self.built or self.raw_outputs is None:
                 x, _, _ = feed.spec()
@@ -180,7 +180,7 @@ class PredictiveModel(Training, Prediction):
                 )
 
     def compute_output_shape(self, input_shape):
-        """Returns the shape of the raw outputs, for which wrappers of Keras ask.
+        """Returns the shape of the raw outputs, which Keras's wrappers ask for.
 
         Args:
             input_shape: Shape of the inputs, rows first, in their structure.
@@ -199,7 +199,7 @@ class PredictiveModel(Training, Prediction):
         return keras.tree.map_structure(lambda leaf: leaf.shape, outputs)
 
     def compute_output_spec(self, *args, **kwargs):
-        # By tracing `call`: Keras's layers would ask `compute_output_shape` instead.
+        # Traces `call`, where a Keras layer would ask `compute_output_shape`.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def _require_built(self):
@@ -220,7 +220,7 @@ class PredictiveModel(Training, Prediction):
 
     @property
     def outputs(self):
-        """Not here; what asks for it is told what to use."""
+        """Not available; the error names what to use instead."""
         raise AttributeError(
             f"{type(self).__name__} has no symbolic `outputs`: what it answers is made "
             "of many networks. SciKeras asks for them; for scikit-learn use "
@@ -230,7 +230,7 @@ class PredictiveModel(Training, Prediction):
     # -- data -----------------------------------------------------------------------
 
     def check_labels(self, y) -> None:
-        """Refuses labels without a meaning; of an unbuilt model nothing is known yet.
+        """Refuses labels without a meaning, unless the model is not built yet.
 
         Args:
             y: Labels, rows first.
@@ -247,7 +247,7 @@ class PredictiveModel(Training, Prediction):
             self.likelihood.check_labels(of_one_output(y), self.raw_outputs.shapes)
 
     def check_data(self, x, y=None, sample_weight=None) -> None:
-        """Refuses arrays that would train on silently, and builds an unbuilt model.
+        """Refuses arrays on which training would silently fail; builds the model.
 
         Args:
             x, y, sample_weight: As in `fit`.
@@ -265,7 +265,7 @@ class PredictiveModel(Training, Prediction):
         self._checked(feed)
 
     def _checked(self, feed):
-        """Returns the feed, checked at once or, batch by batch, as it comes."""
+        """Returns the feed, checked now or, for batches, as they come."""
         refuse_unfit_inputs(feed, self.posterior.networks)
         return feed.checked(self._checks())
 
@@ -277,13 +277,13 @@ class PredictiveModel(Training, Prediction):
         return BatchChecks(self.likelihood, outputs.shapes, mask)
 
     def _padding(self, x):
-        """Which elements of the outputs are no padding, for inputs `x`."""
+        """Which elements of the outputs for `x` are not padding."""
         values = self.posterior.draw(0, None).values[0]
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
 
     def _remember_dtypes(self, feed):
-        """A served model takes what its trainer was fed."""
+        """Notes the dtypes fed, since a served model takes the same."""
         x, _, _ = feed.spec()
         self._fed_dtypes = keras.tree.map_structure(
             lambda leaf: None if leaf is None else leaf.dtype, x
@@ -307,9 +307,9 @@ class PredictiveModel(Training, Prediction):
         super().save(filepath, *args, **kwargs)
 
     def save_own_variables(self, store):
-        """Keeps, too, how far dropout and other noise of the networks have come.
+        """Saves also the seed states of dropout and other noise in the networks.
 
-        Keras does not, and a training that is resumed would go another way.
+        Keras does not, and resumed training would then take another course.
         """
         super().save_own_variables(store)
         states = self._seed_variables()
@@ -322,7 +322,7 @@ class PredictiveModel(Training, Prediction):
         self._load_seeds(store)
 
     def _load_seeds(self, store):
-        # Files of earlier versions do not have them.
+        # Files of earlier versions lack them.
         if _SEEDS not in set(store.keys()):
             return
         variables, states = self._seed_variables(), np.asarray(store[_SEEDS])
@@ -344,7 +344,7 @@ class PredictiveModel(Training, Prediction):
         config = super().get_config()
         config["likelihood"] = keras.saving.serialize_keras_object(self.likelihood)
         if self._fed_dtypes is not None:
-            # A copy: Keras turns what a model holds into containers of its own.
+            # A copy, since Keras wraps a model's containers in its own.
             config["fed_dtypes"] = keras.tree.map_structure(
                 lambda dtype: dtype and str(dtype), self._fed_dtypes
             )
@@ -374,8 +374,8 @@ class PredictiveModel(Training, Prediction):
     ) -> str:
         """Writes the next version of a SavedModel.
 
-        It replaces Keras's `export(filepath)`, which would freeze one draw: the graph
-        draws anew for each request. Only TensorFlow is needed to load it.
+        It replaces Keras's `export(filepath)`, which would freeze one draw: here the
+        graph draws anew for each request. Loading it needs only TensorFlow.
 
         - `serving_default(inputs)` → `mean` and every score of the likelihood, from
           `num_samples` draws;
@@ -383,28 +383,28 @@ class PredictiveModel(Training, Prediction):
           [rows, S, C], the same for the same seed;
         - `deterministic(inputs)` → `mean` at the centre, without noise.
 
-        Several inputs are arguments by their names (columns such as "mean radius" by
-        `mean_radius`; `serving.names.served_names` has the rule), and results of
-        several outputs are `<output>_mean`, `<output>_mutual_information`, ...; what
-        was not named by you is `input_0`, `output_0`, .... Inputs have the dtype that
-        the model was trained on: uint8 images and integer tokens stay what they are.
+        Several inputs are arguments by name (a column "mean radius" as `mean_radius`;
+        `serving.names.served_names` has the rule), and the results of several outputs
+        are `<output>_mean`, `<output>_mutual_information`, .... Inputs and outputs that
+        you did not name are `input_0`, `output_0`, .... Inputs have the dtype that the
+        model was trained on: uint8 images and integer tokens keep theirs.
 
         Beside the graph, `assets.extra/` holds `model_card.json` and, where the
         package `tensorflow-serving-api` is installed, requests that warm a server up.
 
         Args:
-            directory: Folder of versions; the model goes into the next free integer
-                under it, and is not visible there before it is whole.
+            directory: Folder of versions. The model is written under the next free
+                integer, and becomes visible only when it is complete.
             num_samples: S of `serving_default`.
             signatures: Names of the signatures to be written; `None` for all three.
-                For a server that batches requests leave out `sample`, whose two
-                scalars have no axis of rows to be joined on:
+                For a server that batches requests leave out `sample`, because its two
+                scalars have no rows to be batched:
                 `signatures=("serving_default", "deterministic")`.
-            ensemble: Whether the S draws are made now and frozen: the same input then
-                has the same answer always, and no hypernet is in the graph, which is
+            ensemble: Whether to make the S draws now and freeze them: the same input
+                then always has the same answer, and the graph, without a hypernet, is
                 smaller and faster. `sample(inputs)` then returns the frozen draws.
             seed: A non-negative integer for the same frozen draws every time.
-            metrics: What the model card tells of the model's quality, numbers by name.
+            metrics: The model's quality for the model card, numbers by name.
 
         Returns:
             The path of the new version.
@@ -421,7 +421,7 @@ class PredictiveModel(Training, Prediction):
         """
         self._require_built()
         if self.raw_outputs is None:
-            # A subclassed network that has not answered anything yet.
+            # A subclassed network that has not been called yet.
             _, shapes, _ = self.served_inputs
             self.build(shapes)
         return export_version(
@@ -434,6 +434,6 @@ class PredictiveModel(Training, Prediction):
         network = self.posterior.network
         shapes = self._input_shape
         if shapes is None:
-            # A subclassed network that was built before it came here.
+            # A subclassed network that was already built when it was given.
             shapes = (network.get_build_config() or {}).get("input_shape")
         return network, shapes, self._fed_dtypes

@@ -1,4 +1,4 @@
-"""What a model was told of its prior, and the prior over D values that follows."""
+"""A model's settings of its prior, and the prior over D values that follows."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,11 +12,11 @@ class PriorSettings:
 
     Args:
         stddev: Standard deviation of the Gaussian prior, or a key of `priors.LEARNED`.
-        loc: Mean of the prior, a number or D numbers; `None` is zero; "trained" stands
-            for `priors.Trained(stddev)`; "unit_inputs" is 1 for scales of inputs, which
+        loc: Mean of the prior, a number or D numbers; `None` is zero; "trained" means
+            `priors.Trained(stddev)`; "unit_inputs" is 1 for scales of inputs, which
             leaves inputs as they are, and 0 for all else.
         prior: Another prior, a TFP distribution over one number or over D, or
-            `priors.Trained`; the others then are as they are by default.
+            `priors.Trained`; `stddev` and `loc` must then have their defaults.
 
     Attributes:
         learned: The `priors.LearnedStddev`; `None` for a fixed prior.
@@ -24,7 +24,7 @@ class PriorSettings:
 
     def __init__(self, stddev, loc, prior):
         self._stddev = _checked_stddev(stddev)
-        # No constant of what is compiled.
+        # A variable, so that it is not compiled in as a constant.
         self._fixed_stddev = tf.Variable(1.0, trainable=False, dtype=tf.float32)
         self.loc = priors.checked_loc(loc)
         if not isinstance(prior, tfd.Distribution | priors.Trained | dict | None):
@@ -33,8 +33,7 @@ class PriorSettings:
                 f"`tfd.Laplace(0.0, 1.0)`, or `bhn_tf.priors.Trained`, got {prior!r}. "
                 "Of the Gaussian prior, give `prior_stddev` and `prior_loc`."
             )
-        # As a file would give it back: what cannot be saved is refused before anything
-        # is trained on it.
+        # Saved and loaded once: a prior that cannot be saved fails before any training.
         self.given = priors.deserialize(priors.serialize(priors.deserialize(prior)))
         self._refuse_others_beside_given()
         self.learned: priors.LearnedStddev | None = None
@@ -73,7 +72,7 @@ class PriorSettings:
         layer_sizes: list[int],
         are_input_scales: list[bool],
     ) -> None:
-        """Tells what is generated; see `Bound.set_values`."""
+        """Fixes the prior of the generated values; see `Bound.set_values`."""
         self._event_size = sum(each.size for each in values)
         if not self._event_size:
             return

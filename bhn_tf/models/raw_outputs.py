@@ -16,9 +16,9 @@ class RawOutputs:
 
     def __init__(self, spec, compute_dtype: str):
         self.spec = spec
-        #: Results are at least float32, also where the network computes in less.
+        #: Results are float32 or better, even if the network computes in less.
         self.dtype = tf.float64 if compute_dtype == "float64" else tf.float32
-        #: Whether the networks add losses of their own; known once they have run.
+        #: Whether the networks add their own losses; known once they have run.
         self.has_losses = False
         self._has_mask = [
             keras_adapter.mask_of(leaf) is not None for leaf in keras.tree.flatten(spec)
@@ -40,7 +40,7 @@ class RawOutputs:
         return tf.cast(values, self.dtype)
 
     def masks_of(self, raw) -> list:
-        """Returns the masks of a network's outputs; `None` for those without."""
+        """Returns the mask of each output of a network, or `None`."""
         return [
             keras_adapter.mask_of(leaf) if has_mask else None
             for leaf, has_mask in zip(
@@ -49,18 +49,18 @@ class RawOutputs:
         ]
 
     def unpacked_masks(self, masks: list) -> list:
-        """A mask or `None` for each output, from those that there are."""
+        """A mask or `None` for each output, from the masks that exist."""
         given = iter(masks)
         return [next(given) if has_mask else None for has_mask in self._has_mask]
 
     def for_likelihood(self, masks: list):
-        """Masks as a likelihood takes them: one, or a list for several outputs."""
+        """Masks as a likelihood takes them: a list only for several outputs."""
         if not self.num_masked:
             return None
         return masks if keras.tree.is_nested(self.spec) else masks[0]
 
     def largest_row(self) -> int:
-        """Numbers that one row has at most in an output."""
+        """The most numbers that one row has in an output."""
         return max(
             tf.TensorShape([size or 1 for size in leaf.shape[1:]]).num_elements()
             for leaf in keras.tree.flatten(self.spec)

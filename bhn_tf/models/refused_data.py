@@ -7,7 +7,7 @@ from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, leaves_of
 from bhn_tf.networks.inputs import begins_with_operation
 
-#: Layers that make something of integers themselves.
+#: Layers that take integers as they are.
 _TAKES_INTEGERS = (
     keras.layers.Rescaling,
     keras.layers.Normalization,
@@ -17,14 +17,14 @@ _TAKES_INTEGERS = (
 
 
 def refuse_unfit_inputs(feed, networks) -> None:
-    """Refuses single rows, images that nothing scales, and text.
+    """Refuses single rows, unscaled images and text for a network of numbers.
 
     Args:
         feed: A `data_feeds.Feed`.
         networks: What takes its inputs, one network or several of one kind.
 
     Raises:
-        ValueError: If the inputs do not fit, as far as the networks tell.
+        ValueError: If the inputs do not fit, as far as the networks show it.
     """
     x, _, _ = feed.spec()
     given = leaves_of(x)
@@ -35,7 +35,7 @@ def refuse_unfit_inputs(feed, networks) -> None:
 
 
 def _refuse_single_rows(given, taken) -> None:
-    """Refuses inputs that lack the axis of rows, of a network with one input."""
+    """Refuses inputs without an axis of rows, for a network with one input."""
     if len(given) != 1 or len(taken) != 1:
         return
     shape, expected = given[0].shape, tuple(taken[0].shape)
@@ -50,7 +50,7 @@ def _refuse_single_rows(given, taken) -> None:
 
 
 def _refuse_unscaled_images(given, networks) -> None:
-    """Refuses the 0 ... 255 of an image, which Keras takes for the numbers they are."""
+    """Refuses images of uint8 if no layer scales them."""
     if not any(leaf.dtype == "uint8" for leaf in given):
         return
     if any(
@@ -67,7 +67,7 @@ def _refuse_unscaled_images(given, networks) -> None:
 
 
 def _refuse_text(given, taken) -> None:
-    """Refuses text that no input of a network takes."""
+    """Refuses text for inputs that do not take it."""
     if not taken or not any(leaf.dtype == "string" for leaf in given):
         return
     if not any(leaf.dtype == "string" for leaf in taken):

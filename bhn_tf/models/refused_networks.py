@@ -8,8 +8,8 @@ from bhn_tf.models.training import Training
 def refuse_models_inside(networks) -> None:
     """Refuses networks that are, or hold, a model of this library.
 
-    What such a model draws is its own: the one around it would neither change nor
-    repeat its draws, and its objective is no part of the other's.
+    Such a model makes draws of its own, which the outer one could neither change nor
+    repeat, and its objective would not be part of the outer one's.
 
     Raises:
         ValueError: If there is one.
@@ -27,10 +27,10 @@ def refuse_models_inside(networks) -> None:
 
 
 def refuse_rematerialization(layers) -> None:
-    """Refuses generated values in calls that run anew for their gradient.
+    """Refuses generated values in calls that run again for their gradient.
 
-    TensorFlow differentiates such a call by its arguments and by variables; what comes
-    from the scope of generated values would get no gradient, without a word.
+    TensorFlow differentiates such a call with respect to its arguments and variables;
+    values from the scope of generated values would silently get no gradient.
 
     Args:
         layers: All layers of a network, with their weights.
@@ -50,7 +50,7 @@ def refuse_rematerialization(layers) -> None:
 
 
 def refuse_reversed_order(primary) -> None:
-    """Refuses a network of a file of version 0.1 in which g had another order.
+    """Refuses a network from a file of version 0.1 in which g had another order.
 
     Args:
         primary: The network, with its layers.

@@ -1,16 +1,16 @@
-"""What a step needs where a strategy has replicas: sums over them, weights on each."""
+"""What a step needs with several replicas: sums over them, weights on each."""
 
 import tensorflow as tf
 
 
 def refuse_weights_of_elsewhere(weights, strategy: tf.distribute.Strategy) -> None:
-    """Refuses weights that would be trained, and are not on all replicas.
+    """Refuses trainable weights that do not exist on all replicas.
 
-    What is frozen is only read, and may come from anywhere.
+    Frozen weights are only read, and may come from anywhere.
 
     Args:
         weights: Keras's variables, all to be trained.
-        strategy: Under which the model was made.
+        strategy: The strategy under which the model was made.
 
     Raises:
         ValueError: If one was made outside of the strategy's scope.
@@ -34,10 +34,10 @@ def sum_over_replicas(count: tf.Tensor) -> tf.Tensor:
 
 
 def zero_without_rows(gradients, num_rows: tf.Tensor):
-    """Lets a replica without rows teach nothing.
+    """Returns gradients of zero on a replica without rows.
 
-    Means over its rows, as in batch normalisation, are 0 / 0, and one gradient that is
-    NaN would turn the weights of all replicas into NaN.
+    Means over no rows, as in batch normalisation, are 0 / 0, and a single NaN gradient
+    would turn the weights of all replicas into NaN.
     """
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:

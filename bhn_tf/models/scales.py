@@ -1,4 +1,4 @@
-"""Scales from outside: given for a call, or put into a network for good."""
+"""Scales given by the user: for one call, or put into a network for good."""
 
 import keras
 import numpy as np
@@ -45,8 +45,8 @@ def network_with_scales(posterior, scales: np.ndarray, is_folded=False) -> keras
     Args:
         posterior: A `HypernetPosterior`.
         scales: g.
-        is_folded: Whether the copy consists of Keras's own layers, with their scales
-            in their kernels.
+        is_folded: Whether the copy consists of Keras's own layers, with the scales
+            folded into their kernels.
     """
     network = posterior.network
     with generated_values(posterior.values_of(tf.constant(scales))):

@@ -1,9 +1,9 @@
 """What all draws of a network have in common, computed once.
 
-S draws of a network differ in what a hypernet generates. Everything before the first
-generated value is the same for all of them; so are the norms of all directions, and
-the product of inputs and direction of the first weight-normalised layers, since g only
-scales it: of two equal hidden layers, S draws pay for one.
+S draws of a network differ only in what a hypernet generates. Everything before the
+first generated value is the same for all of them. So are the norms of all directions,
+and, in the first weight-normalised layers, the product of inputs and direction, which
+g only scales: of two equal hidden layers, S draws pay for one.
 """
 
 import functools
@@ -17,7 +17,7 @@ from bhn_tf.layers.generated import generated_values
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.networks.copying import is_graph
 
-# Of fewer inputs, a product costs less than scaling what has been computed.
+# With fewer inputs, the product costs less than scaling a shared one.
 _FEWEST_INPUTS_OF_SHARED_PRODUCT = 128
 
 
@@ -27,8 +27,8 @@ def network_of_draws(
     """Prepares many evaluations of a network outside of training.
 
     Args:
-        network: A built Keras model. Of one that is neither Sequential nor functional,
-            the draws share the norms alone.
+        network: A built Keras model. If it is neither Sequential nor functional, the
+            draws share only the norms.
         inputs: Inputs of the network, rows first.
         is_drawn: Whether a layer differs from draw to draw.
         values_of: Maps a draw to generated values; see `layers.generated`.
@@ -98,7 +98,7 @@ class _Prefix:
         for node in self._first_nodes:
             tensor = tensors[id(node.input_tensors[0])]
             layer = node.operation
-            if layer.autocast:  # Not the numbers of words.
+            if layer.autocast:  # An embedding's word numbers are not cast.
                 tensor = keras.ops.cast(tensor, layer.compute_dtype)
             products[id(layer)] = layer.shared_by_draws(tensor)
         return tensors, products, losses
@@ -123,7 +123,7 @@ def _has_shared_product(node) -> bool:
     if not isinstance(layer, WeightNorm) or layer.scale is None:
         return False
     num_inputs = math.prod(layer.direction.shape) // math.prod(layer.scale.shape)
-    # Of a layer that is used several times, one product would stand for all.
+    # One product cannot stand for all calls of a layer that is used several times.
     is_used_once = keras_adapter.num_uses(layer) == 1
     return is_used_once and num_inputs >= _FEWEST_INPUTS_OF_SHARED_PRODUCT
 

@@ -11,12 +11,12 @@ class Terms(NamedTuple):
     """The terms of the loss for one batch.
 
     Attributes:
-        nll: Of each row, weighted by `loss_weights` and sample weights, [B].
-        named_nll: Of each row by the names of several outputs, weighted by sample
-            weights alone.
+        nll: The nll of each row, weighted by `loss_weights` and sample weights, [B].
+        named_nll: The nll of each row by output name, if there are several outputs,
+            weighted by sample weights alone.
         predictive_nll: -log of the mean probability of each row, [B]; `None` in
             training.
-        kl: In nats, all D; `None` without a KL.
+        kl: In nats, over all D values; `None` without a KL.
         regularization: The networks' own losses, a scalar.
     """
 
@@ -32,8 +32,8 @@ class Trackers:
 
     Args:
         output_names: Names of several outputs; empty for a single one.
-        complexity: Maps the mean KL to the share of each example.
-        kl_weight: Returns the weight of the KL; `None` for an objective without.
+        complexity: Maps the mean KL to each example's share.
+        kl_weight: Returns the weight of the KL; `None` for an objective without a KL.
     """
 
     def __init__(self, output_names, complexity, kl_weight=None):
@@ -48,9 +48,9 @@ class Trackers:
         self.has_regularization = False
 
     def update(self, terms: Terms, num_rows) -> None:
-        """Feeds one value a row.
+        """Adds one value for each row.
 
-        So epochs are means over examples, and a replica without rows adds nothing.
+        Epochs are thus means over examples, and a replica without rows adds nothing.
         """
         self.nll.update_state(terms.nll)
         self._regularization.update_state(tf.fill([num_rows], terms.regularization))
@@ -70,7 +70,7 @@ class Trackers:
         return loss
 
     def shown(self, is_evaluation: bool) -> list[keras.metrics.Metric]:
-        """Returns the trackers that appear in logs behind `loss`."""
+        """Returns the trackers that appear in logs after `loss`."""
         trackers = [self.nll]
         if is_evaluation:
             trackers.append(self._predictive_nll)
@@ -87,15 +87,15 @@ class Trackers:
 
     @property
     def num_rows(self) -> float:
-        """Examples that were counted."""
+        """The number of examples counted."""
         return float(keras.ops.convert_to_numpy(self.nll.count))
 
 
 class _Derived(keras.metrics.Metric):
     """A logged value computed from others, such as the loss from its terms.
 
-    What is computed from means obeys their identity exactly, which a mean of its own
-    would only approximate.
+    Computed from means, it satisfies their identity exactly; a separate mean would only
+    approximate it.
     """
 
     def __init__(self, name: str, value: Callable | None):
@@ -106,7 +106,7 @@ class _Derived(keras.metrics.Metric):
         """Does nothing: there is no state of its own."""
 
     def result(self):
-        # A tensor also of a variable, which an eager step cannot return.
+        # Always a tensor, because an eager step cannot return a variable.
         return tf.convert_to_tensor(self._value(), "float32")
 
 

@@ -1,4 +1,4 @@
-"""Checks of what `compile` and `fit` are given, before any work."""
+"""Checks of the arguments of `compile` and `fit`, before any work."""
 
 import math
 import numbers
@@ -26,8 +26,8 @@ def refuse_metrics_of_censored(metrics, likelihood) -> None:
     They would compare a predicted time with both numbers.
 
     Args:
-        metrics: As `compile` was given them: for one output a list, for several a list
-            or a dictionary by name.
+        metrics: As given to `compile`: for one output a list, for several a list or a
+            dictionary by name.
         likelihood: The model's.
     """
     if are_of_censored(metrics, likelihood):
@@ -40,7 +40,7 @@ def refuse_metrics_of_censored(metrics, likelihood) -> None:
 
 
 def are_of_censored(metrics, likelihood) -> bool:
-    """Whether some of the metrics would get labels `[time, event]`."""
+    """Whether any of the metrics would get labels `[time, event]`."""
     parts, names = likelihood.parts_of_outputs(), likelihood.output_names
     if not metrics or not any(part.is_censored for part in parts):
         return False
@@ -75,10 +75,10 @@ def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
 
 
 def validation_split_of(validation_split, validation_data) -> float:
-    """Returns the share of the rows that Keras sets aside: none beside other data.
+    """Returns the share of rows that Keras sets aside; 0 if `validation_data` is given.
 
     Raises:
-        ValueError: Unless the split is a share of the rows, or none.
+        ValueError: If the split is not a share of the rows.
     """
     if not 0.0 <= (validation_split or 0.0) < 1.0:
         raise ValueError(
@@ -89,12 +89,12 @@ def validation_split_of(validation_split, validation_data) -> float:
 
 
 def check_class_weight(class_weight, likelihood, raw_outputs) -> None:
-    """Raises `ValueError` for weights that are not one, of at least 0, for each class.
+    """Raises `ValueError` unless each class has one weight of at least 0.
 
     Args:
-        class_weight: As `fit` was given it; `None` for none.
+        class_weight: As given to `fit`; `None` for none.
         likelihood: The model's, which knows the classes.
-        raw_outputs: The model's `RawOutputs`; `None` where they are not known yet.
+        raw_outputs: The model's `RawOutputs`; `None` while they are not known.
     """
     if class_weight is None:
         return
@@ -140,7 +140,7 @@ def _has_one_class_a_row(likelihood, output_specs) -> bool:
 
 
 def _num_classes(likelihood, output_specs) -> int | None:
-    """How many classes labels have; `None` where they are other numbers."""
+    """The number of classes; `None` if labels are not classes."""
     if len(output_specs) != 1:
         return None
     if isinstance(likelihood, Ordinal):

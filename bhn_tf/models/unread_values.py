@@ -1,4 +1,4 @@
-"""Values that were set in a network after a hypernet had begun to generate them."""
+"""Values set in a network although a hypernet generates them already."""
 
 import warnings
 
@@ -10,11 +10,11 @@ import tensorflow as tf
 class UnreadValues:
     """Watches the variables whose values a hypernet generates: nothing reads them.
 
-    They change where a whole model is loaded, whose hypernet then changes as well, and
-    where weights are loaded into the network alone: these have no effect.
+    Loading a whole model changes them, and the hypernet as well. Loading weights into
+    the network alone changes only them, and has no effect.
 
     Args:
-        posterior: A `HypernetPosterior` that has taken its layers over.
+        posterior: A `HypernetPosterior` that has taken over its layers.
     """
 
     def __init__(self, posterior):
@@ -22,11 +22,11 @@ class UnreadValues:
         self.note()
 
     def note(self) -> None:
-        """Remembers what variables and hypernet hold now."""
+        """Remembers the present values of the variables and the hypernet."""
         self._values, self._mean = self._held()
 
     def warn(self, stacklevel: int) -> None:
-        """Warns if the network's values have changed, and the hypernet has not.
+        """Warns if the network's values have changed but the hypernet has not.
 
         Args:
             stacklevel: As in `warnings.warn`, seen from here.
@@ -52,7 +52,7 @@ class UnreadValues:
 
     def _held(self):
         to_numpy = keras.ops.convert_to_numpy
-        # A prediction may be part of somebody's graph.
+        # A prediction may be traced as part of a user's graph.
         with tf.init_scope():
             values = {id(v): to_numpy(v) for v in self._posterior.variables}
             return values, to_numpy(self._posterior.hypernet.affine.mean)

@@ -1,11 +1,11 @@
 """Several processes that train one model: `tf.distribute.MultiWorkerMirroredStrategy`.
 
-Stock Keras 3 trips over this strategy: it averages what a step logs over an axis of
-rows that scalars have not, and every process shuffles and draws by itself. What it
-takes to be right there is in this file; with one process, all of it does nothing.
+Stock Keras 3 fails under this strategy: it averages a step's logs over an axis of rows
+that scalars lack, and every process shuffles and draws by itself. This file puts that
+right; with one process, none of it does anything.
 
 The processes run the same program on the same data. Each takes its share of every
-global batch, and what one of them draws or shuffles by chance, all take from the chief.
+global batch, and all take their seeds for shuffling and drawing from the chief.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.data_feeds.feed import Feed, num_rows
 
-#: What TensorFlow raises where another process does not answer any more.
+#: What TensorFlow raises when another process no longer answers.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -33,7 +33,7 @@ _LOST = (
 
 
 class WorkerLost(RuntimeError):
-    """Another process of a training is gone, or does not answer in time."""
+    """Another process of the training is gone, or does not answer in time."""
 
 
 def strategy_of_workers(
@@ -41,12 +41,12 @@ def strategy_of_workers(
 ) -> tf.distribute.MultiWorkerMirroredStrategy:
     """Returns the strategy of the processes that the variable TF_CONFIG lists.
 
-    To be called before TensorFlow does anything else. TensorFlow's own strategy takes a
-    worker for dead that is silent for ten seconds, as one on a busy machine may be.
+    Call it before TensorFlow does anything else. By default TensorFlow takes a worker
+    for dead after ten seconds of silence, which a busy machine can cause.
 
     Args:
         silence: Seconds without a sign of life after which a worker counts as gone.
-        patience: Seconds that a worker which lives may let the others wait.
+        patience: Seconds that a living worker may keep the others waiting.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     tensorflow_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
@@ -64,7 +64,7 @@ def are_several(strategy) -> bool:
 
 
 def is_chief(strategy) -> bool:
-    """Whether this process is the one that writes; a process alone always is."""
+    """Whether this process is the one that writes; a single process always is."""
     if not are_several(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -74,11 +74,11 @@ def is_chief(strategy) -> bool:
 
 
 def agreed(strategy, number: int) -> int:
-    """Returns the chief's number on every process; all of them have to ask.
+    """Returns the chief's number on every process; all of them must call it.
 
     Args:
         strategy: The strategy.
-        number: An integer; those of other processes do not count.
+        number: An integer; only the chief's counts.
 
     Raises:
         WorkerLost: If a process is gone.
@@ -92,7 +92,7 @@ def agreed(strategy, number: int) -> int:
 
 @functools.cache
 def _from_first_replica(strategy):
-    """The compiled function that brings a number of the first replica to all."""
+    """The compiled function that sends a number of the first replica to all."""
 
     def of_replica(number):
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -107,7 +107,7 @@ def _from_first_replica(strategy):
 
 
 def all_say(strategy, is_true: bool) -> bool:
-    """Whether something holds on every process; all of them have to ask.
+    """Whether something holds on every process; all of them must call it.
 
     Raises:
         WorkerLost: If a process is gone.
@@ -132,7 +132,7 @@ def _sum_of_all(strategy):
 
 
 def agreed_seed(strategy, seed):
-    """Returns a seed that all processes have: one that was given, or the chief's."""
+    """Returns a seed shared by all processes: the given one, or the chief's."""
     if seed is not None or not are_several(strategy):
         return seed
     return agreed(strategy, int(tf.random.uniform([], maxval=2**31 - 1, dtype="int32")))
@@ -140,7 +140,7 @@ def agreed_seed(strategy, seed):
 
 @contextlib.contextmanager
 def lost_workers_named(strategy) -> Iterator[None]:
-    """Says what TensorFlow's errors of a lost connection mean.
+    """Explains TensorFlow's errors of a lost connection.
 
     Args:
         strategy: The strategy; with one process, errors pass as they are.
@@ -161,9 +161,9 @@ def lost_workers_named(strategy) -> Iterator[None]:
 
 
 def cause_of(error) -> str:
-    """Returns what TensorFlow says of a lost connection, in a line."""
+    """Returns what TensorFlow says about a lost connection, in a line."""
     text = error.message or str(error)
-    # Each has a line of its own behind a sentence that says what is missed.
+    # TensorFlow lists each silent worker on its own line after a sentence.
     silent = re.findall(r"^/job:\S+$", text, re.MULTILINE)
     if silent:
         return f"no heartbeat of {', '.join(dict.fromkeys(silent))}."
@@ -171,7 +171,7 @@ def cause_of(error) -> str:
 
 
 def logs_of_step(logs: dict, strategy) -> dict:
-    """Gives what a step logs the axis of rows over which Keras averages processes."""
+    """Gives a step's logs the axis of rows over which Keras averages processes."""
     if not are_several(strategy):
         return logs
     return {name: tf.reshape(value, [1]) for name, value in logs.items()}
@@ -183,8 +183,8 @@ def logs_of_step(logs: dict, strategy) -> dict:
 def shared_out(x, strategy):
     """Lets every process take its share of each batch of a data set.
 
-    By itself TensorFlow shares out files, and processes with fewer would wait for ever.
-    A policy that the data set has been given stays.
+    By default TensorFlow shares out files, and processes with fewer would wait for
+    ever. A policy that was set on the data set stays.
     """
     if not are_several(strategy) or not isinstance(x, tf.data.Dataset):
         return x
@@ -203,11 +203,11 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
 
     Args:
         arguments: Those of `fit`, by name.
-        feed: What `x`, `y` and `sample_weight` of them are.
+        feed: The feed of their `x`, `y` and `sample_weight`.
         strategy: The strategy.
 
     Raises:
-        ValueError: If the data come from Python, in an order of each process's own.
+        ValueError: If the data come from Python, where each process has its own order.
     """
     if not are_several(strategy):
         return arguments
@@ -230,7 +230,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     batch_size = arguments["batch_size"] or 32
     num_batches = -(-num_rows(rows) // batch_size)
     steps = arguments["steps_per_epoch"] or num_batches
-    # Steps of the caller's own may need more passes than there are epochs, or fewer.
+    # With the caller's `steps_per_epoch`, passes over the data may differ from epochs.
     num_passes = -(-steps * arguments["epochs"] // num_batches)
     seed = agreed_seed(strategy, None) if arguments["shuffle"] else None
     dataset = batches_of_epochs(rows, batch_size, seed, 0, num_passes)
