@@ -1,4 +1,4 @@
-"""How a long vector is cut into chunks, and in which order layers take them."""
+"""How a long vector is cut into chunks, and the order of entries in each layer."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from bhn_tf.flows.permutations import permutations
 
 
 def chunk_sizes(part_sizes: list[int], chunk_size: int) -> list[int]:
-    """Fills chunks with whole parts; a part that is larger is cut evenly.
+    """Fills chunks with whole parts; a part larger than a chunk is cut evenly.
 
     Args:
-        part_sizes: Sizes of what is to stay together, in order.
+        part_sizes: Sizes of the parts to be kept together, in order.
         chunk_size: The largest size of a chunk.
 
     Returns:
@@ -34,10 +34,10 @@ def chunk_sizes(part_sizes: list[int], chunk_size: int) -> list[int]:
 def orders_within(
     width: int, num_layers: int, num_untransformed: int, seed: int
 ) -> list[np.ndarray]:
-    """Returns the order in which each of `num_layers` layers takes a chunk.
+    """Returns the order of a chunk's entries in each of `num_layers` layers.
 
-    The first takes every other entry first, so that of a chunk that is not full as
-    many pass through as are transformed. The others follow from `permutations`.
+    The first layer takes every other entry first, so that even in a chunk that is not
+    full, half of the entries are transformed. The others follow from `permutations`.
 
     Args:
         width: Entries of a full chunk.

@@ -1,12 +1,12 @@
 """Steps of a flow over a long vector: one chunk drives all others.
 
-The vector is cut into chunks. The steps of the first are those of any flow; of the
-others, all take the same step at once, with one conditioner that is told the first
-chunk and, by a learned embedding, which chunk it is at:
+The vector is cut into chunks. The first has the steps of any flow. All others take the
+same step at once, with one conditioner that is given the first chunk and a learned
+embedding of the chunk's number:
 
     q(x) = q(x_0) Π_k q(x_k | x_0)
 
-Whatever its length, a vector then needs the weights of two conditioners a layer.
+Whatever its length, a vector then needs the weights of two conditioners per layer.
 """
 
 import keras
@@ -42,20 +42,20 @@ class Leading(FlowStep):
 
 
 class _Driven(ConditionedStep):
-    """A step of all chunks but the first, given the first, which passes through.
+    """A step of all chunks but the first, which passes through and conditions them.
 
     Args:
-        sizes: Of the chunks, the first included.
+        sizes: Sizes of the chunks, the first included.
         order: Order in which the entries of a chunk are taken; see `orders_within`.
-        embedding_size: Numbers that tell the conditioner which chunk it is at.
-        **kwargs: Of `ConditionedStep`.
+        embedding_size: Size of the embedding of a chunk's number.
+        **kwargs: Arguments of `ConditionedStep`.
     """
 
     def __init__(self, sizes, order, embedding_size: int, **kwargs):
         super().__init__(**kwargs)
         self.size = sizes[0]
-        # Chunks lie side by side in rows as wide as the largest; what is missing in a
-        # shorter one stays zero, is nobody's noise and adds nothing to the density.
+        # Chunks are rows as wide as the largest. The missing entries of a shorter one
+        # stay zero: they take no noise and add nothing to the density.
         sizes, width = np.asarray(sizes[1:]), len(order)
         starts = np.cumsum(sizes) - sizes
         column = np.asarray(order)
@@ -69,19 +69,19 @@ class _Driven(ConditionedStep):
 
     @property
     def num_given(self) -> int:
-        """Numbers that a conditioner is told of every chunk."""
+        """How many numbers the conditioner is given for each chunk."""
         return self.embedding_size + self.size
 
     def build(self, input_shape):
-        # From zero, so that a fresh flow has its centre at zero.
+        # Starts at zero, so that a fresh flow has its centre at zero.
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_chunks, self.embedding_size),
             initializer="zeros",
         )
-        # The embedding is an input of the conditioner, and opens and closes its hidden
-        # units (Perez et al., "FiLM", 2018): chunks that take opposite sides of what
-        # the first one says then differ by a product, which few sums could express.
+        # The embedding is an input of the conditioner and also gates its hidden units
+        # (Perez et al., "FiLM", 2018): chunks that react to the first in opposite ways
+        # then differ by a product, which sums alone hardly express.
         if self.hidden_units:
             self.gate = self.add_weight(
                 name="gate",
@@ -111,13 +111,13 @@ class _Driven(ConditionedStep):
         return tf.concat([first, tf.gather(flat, self._sources, axis=-1)], axis=-1)
 
     def _without_padding(self, chunks, start: int = 0):
-        """Zeros in columns from `start` on where a chunk has no entry."""
+        """Puts zeros where a chunk has no entry; its columns begin at `start`."""
         if self._is_entry.all():
             return chunks
         return tf.where(self._is_entry[:, start:], chunks, 0.0)
 
     def _given(self, first):
-        """What the conditioner is told of every chunk, [..., chunks, given]."""
+        """What the conditioner is given for each chunk, [..., chunks, given]."""
         shape = tf.concat([tf.shape(first)[:-1], [self.num_chunks, 1]], axis=0)
         embedding = tf.convert_to_tensor(self.embedding)
         return tf.concat(
@@ -175,7 +175,7 @@ class _Driven(ConditionedStep):
 
 
 class DrivenCoupling(_Driven):
-    """Coupling layers of all chunks but the first: half of each passes through."""
+    """A coupling layer of all chunks but the first: half of each passes through."""
 
     @staticmethod
     def num_untransformed(event_size):
@@ -216,11 +216,11 @@ class DrivenCoupling(_Driven):
 
 
 class DrivenAutoregressive(_Driven):
-    """Inverse autoregressive steps of all chunks but the first."""
+    """An inverse autoregressive step of all chunks but the first."""
 
     @staticmethod
     def num_untransformed(event_size):
-        # What is given transforms the first entry too.
+        # Given the first chunk, even the first entry is transformed.
         return 0
 
     def _make_conditioner(self):

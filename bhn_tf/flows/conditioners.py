@@ -1,8 +1,8 @@
 """Conditioners: the weight-normalised networks inside a flow layer.
 
 The paper uses weight normalisation inside the hypernetwork too and starts it from
-small weights (section "Efficient Parametrization and Training"); with zero biases
-every conditioner returns exactly zero at zero, and almost zero elsewhere, so that a
+small weights (section "Efficient Parametrization and Training"). With zero biases,
+every conditioner returns exactly zero at zero and almost zero elsewhere, so that a
 fresh flow is close to the identity.
 """
 
@@ -16,7 +16,7 @@ import tensorflow as tf
 from bhn_tf.norms import sum_of_squares
 
 _NORM_SMOOTHING = 1e-6
-# More blocks store less of a mask's zeros, and make more and smaller products.
+# More blocks store fewer of a mask's zeros, but need more and smaller products.
 _NUM_BLOCKS = 4
 _FEWEST_COLUMNS = 8
 
@@ -24,9 +24,9 @@ _FEWEST_COLUMNS = 8
 def soft_bound(values, bound: float) -> tf.Tensor:
     """Bounds `values` smoothly to (-bound, bound): `bound * tanh(values / bound)`.
 
-    The layers of a flow multiply. Without bounds a draw a little out in the tails of
-    the noise is thrown hundreds of standard deviations away: the mean of the KL then
-    hangs on one draw of a thousand, and a product of many scales overflows float32.
+    The scales of a flow's layers multiply. Without bounds, a draw slightly out in the
+    tails of the noise is thrown hundreds of standard deviations away: one draw in a
+    thousand then dominates the mean of the KL, and the product can overflow float32.
     """
     return bound * tf.tanh(values / bound)
 
@@ -34,25 +34,25 @@ def soft_bound(values, bound: float) -> tf.Tensor:
 class WeightNormConditionerDense(keras.layers.Layer):
     """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
 
-    Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with the
-    rows that its columns see: what is masked is neither stored nor trained, but for
-    the steps of the staircase inside a block.
+    Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with only
+    the rows that its columns see: masked entries are neither stored nor trained, except
+    for the staircase within a block.
 
     Args:
         units: Number of outputs.
         scale: Initial value of every r.
         mask: Optional array [inputs, units] of zeros and ones; connections with a
-            zero do not exist. Each unit sees the first inputs up to a number that
-            never falls from one unit to the next. A unit without any connection
-            outputs its bias.
+            zero do not exist. Each unit must see the first n inputs, with n never
+            falling from one unit to the next. A unit without any connection outputs
+            its bias.
     """
 
     def __init__(self, units: int, scale: float, mask=None, **kwargs):
-        # Whatever the dtype policy, densities need at least float32.
+        # Whatever the dtype policy, densities need float32.
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.units = units
         self.scale_value = scale
-        # Numbers say the same as the mask, which is as large as the weights.
+        # These counts describe the mask, which itself is as large as the weights.
         self.num_visible = None if mask is None else np.sum(mask, axis=0, dtype="int32")
 
     def build(self, input_shape):
@@ -87,17 +87,18 @@ class WeightNormConditionerDense(keras.layers.Layer):
             seen = inputs if is_whole else inputs[..., : block.num_rows]
             products.append(tf.tensordot(seen, direction, axes=1))
         # A unit with a single input has no direction to learn, so its exact gradient
-        # is zero: the smoothing keeps it from being frozen, and the norm from zero.
+        # is zero: the smoothing keeps it trainable, and the norm above zero.
         norm = tf.sqrt(tf.concat(squares, axis=0) + _NORM_SMOOTHING)
-        # Divided, since XLA keeps a quotient of the gradient, and would compute a
-        # product by the reciprocal anew for every weight.
+        # A division, since XLA keeps the quotient for the gradient, but would recompute
+        # a product with the reciprocal for every weight.
         return tf.concat(products, axis=-1) / norm * self.scale + self.bias
 
 
 class ColumnBlock(NamedTuple):
     """Columns `start` to `stop` of a masked matrix, and what they see.
 
-    Of its first `num_rows` rows each column sees the first `num_visible`.
+    The block has the first `num_rows` rows, of which each column sees its first
+    `num_visible`.
     """
 
     start: int
@@ -120,8 +121,8 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
     """
     if num_visible is None:
         return [ColumnBlock(0, units, num_inputs, None)]
-    # Units that see nothing go with the first that see something: a block of them
-    # alone would have weights without an effect.
+    # Units that see nothing join the first that see something: a block of them alone
+    # would have weights without an effect.
     num_blind = int((num_visible == 0).sum())
     num_blocks = min(_NUM_BLOCKS, max((units - num_blind) // _FEWEST_COLUMNS, 1))
     edges = np.linspace(num_blind, units, num_blocks + 1).astype(int)
@@ -136,8 +137,8 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
 class _Conditioner(keras.layers.Layer):
     """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each.
 
-    Called with `gates` [..., units], the units of the last hidden layer are multiplied
-    by them: one network then has a map for each gate.
+    Optional `gates` [..., units] multiply the units of the last hidden layer, so that
+    one network can have several maps.
     """
 
     def __init__(self, hidden_units, max_log_scale, max_shift, **kwargs):
@@ -147,10 +148,10 @@ class _Conditioner(keras.layers.Layer):
         self.max_shift = max_shift
 
     def _build_network(self, num_inputs, num_outputs, masks):
-        """Creates one dense layer a mask.
+        """Creates one dense layer for each mask.
 
-        The last has shift and log-scale of each entry side by side, so that both come
-        from one product.
+        The last outputs shift and log-scale of each entry side by side, so that both
+        come from one product.
         """
         sizes = [*self.hidden_units, 2 * num_outputs]
         # The last layer starts small: noise has little effect at the beginning.
@@ -225,7 +226,7 @@ class MADE(_Conditioner):
         hidden_units: Sizes of the hidden layers; the paper has one of 200.
         max_log_scale: Bound of the log-scale.
         max_shift: Bound of the shift, or `None`.
-        num_given: Inputs at the front that every output sees; they have no outputs.
+        num_given: Leading inputs that every output sees; they have no outputs.
     """
 
     def __init__(
@@ -251,13 +252,13 @@ def made_masks(event_size: int, hidden_units, num_given: int = 0) -> list[np.nda
     """Returns the masks of a MADE, [inputs, outputs] each, in layer order.
 
     Hidden degrees are spread evenly over 1 ... D - 1, in ascending order, so that
-    every mask is block-triangular. Where inputs are given, a quarter of the units see
-    those alone (degree 0): without them the first output would see nothing.
+    every mask is block-triangular. If inputs are given, a quarter of the units see only
+    those (degree 0): without such units the first output would see nothing.
 
     Args:
         event_size: D, at least 2, or 1 where inputs are given.
         hidden_units: Sizes of the hidden layers.
-        num_given: Inputs before the D others that every output sees.
+        num_given: Inputs in front of the D others, seen by every output.
 
     Returns:
         One array of zeros and ones for each layer, the output layer included.
@@ -269,8 +270,8 @@ def made_masks(event_size: int, hidden_units, num_given: int = 0) -> list[np.nda
     """
     outputs = np.arange(1, event_size + 1)
     inputs = np.concatenate([np.zeros(num_given, int), outputs])
-    # Both ends belong to the range, or a layer with fewer units than inputs would
-    # see nothing of the last inputs.
+    # The range includes both ends, or a layer with fewer units than inputs would not
+    # see the last inputs.
     start = -event_size / 3 if num_given else 1
     end = np.nextafter(event_size, 0)
     degrees = [inputs] + [
@@ -281,6 +282,6 @@ def made_masks(event_size: int, hidden_units, num_given: int = 0) -> list[np.nda
         before[:, None] <= after[None, :]
         for before, after in itertools.pairwise(degrees)
     ]
-    # An output never sees its own input: strictly smaller degrees only.
+    # An output never sees its own input, so degrees must be strictly smaller.
     masks.append(degrees[-1][:, None] < outputs[None, :])
     return [mask.astype("float32") for mask in masks]

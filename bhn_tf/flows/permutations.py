@@ -6,16 +6,15 @@ import numpy as np
 def permutations(
     event_size: int, num_layers: int, num_untransformed: int, seed: int
 ) -> list[np.ndarray]:
-    """Returns the permutations that stand between `num_layers` flow layers.
+    """Returns the permutations between `num_layers` flow layers.
 
-    A flow layer leaves its first `num_untransformed` entries as they are. None of
-    the permutations is the identity, and the first one brings entries that have
-    been transformed to the front, so that two layers already transform every
-    entry; the others are uniform.
+    A flow layer leaves its first `num_untransformed` entries as they are. None of the
+    permutations is the identity. The first one moves transformed entries to the front,
+    so that two layers already transform every entry; the others are uniform.
 
-    The stream is that of `numpy.random.RandomState`, which NumPy keeps frozen: the
-    permutations are a function of the four arguments, the same in every process
-    and version, and weights trained with them keep their meaning.
+    They come from `numpy.random.RandomState`, whose stream NumPy keeps frozen: the
+    permutations depend only on the four arguments, in every process and version, so
+    that trained weights keep their meaning.
 
     Args:
         event_size: D, at least 2.

@@ -2,8 +2,8 @@
 
 Called with x [..., D], a step returns `(y, log|det dy/dx|)` and evaluates its
 conditioner once. `step.bijector` is the same map as a fresh TFP bijector, for
-everything that TFP does with bijectors; TFP asks a conditioner once for the value and
-once more for the Jacobian, which is why drawing does not go through it.
+everything that TFP does with bijectors. TFP evaluates a conditioner twice, for the
+value and for the Jacobian, which is why drawing does not go through it.
 """
 
 import keras
@@ -17,8 +17,8 @@ from bhn_tf.flows.conditioners import MADE, CouplingConditioner
 class FlowStep(keras.layers.Layer):
     """Base of the steps: float32 under every dtype policy.
 
-    A step of one's own makes its weights in `build` and returns, as `bijector`, what
-    TFP makes of them; see `docs/extending.md`.
+    A custom step makes its weights in `build` and returns a TFP bijector of them as
+    `bijector`; see `docs/extending.md`.
     """
 
     def __init__(self, **kwargs):
@@ -50,7 +50,7 @@ class ConditionedStep(FlowStep):
 
     @staticmethod
     def num_untransformed(event_size: int) -> int:
-        """How many entries at the front pass through."""
+        """How many leading entries pass through."""
         raise NotImplementedError
 
 
@@ -98,7 +98,7 @@ class InverseAutoregressive(ConditionedStep):
     """A step of an inverse autoregressive flow (Kingma et al. 2016).
 
     `y_i = (x_i - t_i(x_{<i})) exp(-s_i(x_{<i}))`: the inverse of a masked
-    autoregressive flow, whose fast direction is the one in which we draw.
+    autoregressive flow. Its fast direction is that of drawing.
     """
 
     @staticmethod

@@ -37,7 +37,7 @@ def get(identifier) -> Hypernet:
 
 
 def _how_to_give(identifier) -> str:
-    """What is missing to a class or a bijector."""
+    """How to turn a class or a bijector into a hypernet, for the error."""
     if isinstance(identifier, type) and issubclass(identifier, Hypernet):
         return f" Make an instance of the class: `{identifier.__name__}()`."
     if isinstance(identifier, tfb.Bijector):

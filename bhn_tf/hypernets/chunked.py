@@ -1,4 +1,4 @@
-"""One hypernet for very many values: a flow whose conditioners serve all chunks."""
+"""A hypernet for very many values: a flow with the same conditioners for all chunks."""
 
 import keras
 import numpy as np
@@ -24,30 +24,30 @@ _LAYERS = {
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class Chunked(Flow):
-    """A flow over chunks of g that share one conditioner a layer, for large D.
+    """A flow over chunks of g that share one conditioner per layer, for large D.
 
-    The paper closes with the idea of one hypernet that puts out different subsets of
-    the parameters. Here the first chunk g_0 has a flow of its own and drives the rest:
-    the others go through one flow, each given g_0 and a learned embedding that tells
-    which chunk it is, so that the density is exact,
+    The paper closes with the idea of one hypernet that outputs different subsets of
+    the parameters. Here the first chunk g_0 has its own flow and drives the others,
+    which share one flow: it is given g_0 and a learned embedding of the chunk's number,
+    so that the density is exact,
 
         q(g) = q(g_0) Π_k q(g_k | g_0)
 
-    Chunks depend on one another through the first. Up to `chunk_size` values it is the
-    plain flow. A flow's weights grow with D: for 26,560 values a RealNVP of 8 layers
-    has 64 million, this hypernet 0.9 million.
+    Chunks depend on one another through the first. With at most `chunk_size` values it
+    is the plain flow. A plain flow's weights grow with D: for 26,560 values a RealNVP
+    of 8 layers has 64 million, this hypernet 0.9 million.
 
     Args:
         flow: "realnvp" or "iaf".
         chunk_size: Largest number of values of a chunk.
-        num_layers: L, layers of the flow of the first chunk and of that of the others.
+        num_layers: L, the number of layers of each of the two flows.
         hidden_units: Hidden layers of each conditioner.
-        embedding_size: Numbers of the embedding that tells which chunk it is.
-        layer_sizes: Numbers of values, in the order of g, that are to lie in one chunk
-            each, where they fit into one. `None`: inside a model those of its layers,
-            outside of one all D are cut evenly.
+        embedding_size: Size of the embedding of a chunk's number.
+        layer_sizes: Sizes of groups of values, in the order of g. A group is kept in
+            one chunk if it fits. `None`: the values of each layer of the model; outside
+            of a model, all D values are cut evenly.
         initial_stddev: Initial standard deviation of every value.
-        initial_mean: Initial mean; `None` for the scales the primary has.
+        initial_mean: Initial mean; `None` for the primary's scales.
         max_log_scale: Bound of each layer's log-scale; see `RealNVP`.
         permutation_seed: Seed of the fixed orders within chunks.
         max_shift: Bound of each layer's shift; `None` for none.
@@ -90,7 +90,7 @@ class Chunked(Flow):
 
     def make_flow_steps(self, event_size):
         sizes = chunk_sizes(self._part_sizes(event_size), self.chunk_size)
-        # A flow over one entry has nothing to condition on.
+        # With one entry there is nothing to condition on.
         of_first = super().make_flow_steps(sizes[0]) if sizes[0] > 1 else []
         if len(sizes) == 1:
             return of_first

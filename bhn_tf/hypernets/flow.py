@@ -1,4 +1,4 @@
-"""One flow over all generated values: coupling layers or autoregressive ones."""
+"""One flow over all generated values, of coupling or autoregressive layers."""
 
 import operator
 
@@ -17,7 +17,7 @@ from bhn_tf.hypernets.hypernet import Hypernet
 
 
 class Flow(Hypernet):
-    """What RealNVP and IAF share: L layers with fixed permutations between them."""
+    """Base of RealNVP and IAF: L layers with fixed permutations between them."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Flow(Hypernet):
 
     @classmethod
     def from_config(cls, config):
-        """Flows of version 0.1, whose shifts had no bound, stay as they were."""
+        """Keeps the shifts of version 0.1's flows unbounded, as they were."""
         return cls(**{"max_shift": None, **config})
 
 
@@ -106,9 +106,9 @@ class RealNVP(Flow):
         num_layers: L, the number of coupling layers.
         hidden_units: Hidden layers of each conditioner.
         initial_stddev: Initial standard deviation of every value.
-        initial_mean: Initial mean; `None` for the scales the primary has.
-        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
-            far rare draws lie, and so how steady the KL is.
+        initial_mean: Initial mean; `None` for the primary's scales.
+        max_log_scale: Bound of each layer's log-scale. With `max_shift` it limits how
+            far out rare draws lie, which steadies the KL.
         permutation_seed: Seed of the fixed permutations between the layers; equal
             seeds give equal permutations, so that weights fit a second instance.
         max_shift: Bound of each layer's shift; `None` for none.
@@ -127,16 +127,16 @@ class RealNVP(Flow):
 class IAF(Flow):
     """Inverse autoregressive flow (Kingma et al. 2016) with MADE conditioners.
 
-    Each layer lets every value depend on all that come before it. Draws and their
-    density take one pass; the density of a point from elsewhere takes D of them.
+    In each layer every value depends on all values before it. Drawing, with the
+    density of the draws, takes one pass; the density of any other point takes D passes.
 
     Args:
         num_layers: L, the number of autoregressive layers.
         hidden_units: Hidden layers of each MADE.
         initial_stddev: Initial standard deviation of every value.
-        initial_mean: Initial mean; `None` for the scales the primary has.
-        max_log_scale: Bound of each layer's log-scale: with `max_shift` it decides how
-            far rare draws lie, and so how steady the KL is.
+        initial_mean: Initial mean; `None` for the primary's scales.
+        max_log_scale: Bound of each layer's log-scale. With `max_shift` it limits how
+            far out rare draws lie, which steadies the KL.
         permutation_seed: Seed of the fixed permutations between the layers.
         max_shift: Bound of each layer's shift; `None` for none.
 

@@ -19,15 +19,13 @@ from bhn_tf.random import stateless_seed
 class Hypernet(keras.layers.Layer):
     """Base of the hypernets; float32 under every dtype policy.
 
-    A hypernet of one's own overrides `make_flow_steps`, and never `build`, which makes
-    the element-wise affine map behind the steps. `docs/extending.md` has a step of
-    one's own.
+    To write your own, override `make_flow_steps`, never `build`, which adds the
+    element-wise affine map after the steps. `docs/extending.md` shows a custom step.
 
     Args:
         initial_stddev: Initial σ of every entry of g.
-        initial_mean: Initial μ, a number or D numbers. `None` stands for the scales
-            that the primary network has when it becomes Bayesian, and for zero
-            outside a model.
+        initial_mean: Initial μ, a number or D numbers. `None` means the primary
+            network's scales when it becomes Bayesian, or zero outside a model.
 
     Example:
     ```python
@@ -65,8 +63,8 @@ class Hypernet(keras.layers.Layer):
             event_size: D, at least 2.
 
         Returns:
-            Steps that are not built yet, applied in this order. Close to the identity,
-            and 0 at 0, they leave training a start at μ.
+            Unbuilt steps, applied in this order. If they are close to the identity and
+            map 0 to 0, training starts at μ.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no `make_flow_steps(event_size)`: return the "
@@ -74,7 +72,7 @@ class Hypernet(keras.layers.Layer):
         )
 
     def take_layer_sizes(self, sizes: list[int]) -> None:
-        """Is told before `build` how many of the D values each layer takes.
+        """Receives, before `build`, how many of the D values each layer takes.
 
         Args:
             sizes: In the order of g; their sum is D.
@@ -93,7 +91,7 @@ class Hypernet(keras.layers.Layer):
         self.event_size = event_size
         mean = 0.0 if self.initial_mean is None else self.initial_mean
         self.affine = ElementwiseAffine(mean, self.initial_stddev, name="affine")
-        # A flow over fewer than two entries has nothing to condition on.
+        # With fewer than two entries there is nothing to condition on.
         self.flow_steps = self.make_flow_steps(event_size) if event_size > 1 else []
         for step in self._steps:
             step.build((None, event_size))
@@ -116,7 +114,7 @@ class Hypernet(keras.layers.Layer):
             )
 
     def start_at(self, values) -> None:
-        """Sets μ to the values that a network has, unless `initial_mean` was given."""
+        """Sets μ to the values of a network, unless `initial_mean` was given."""
         self._require_built()
         if self.initial_mean is None:
             self.affine.mean.assign(values)
@@ -134,10 +132,10 @@ class Hypernet(keras.layers.Layer):
         return tfd.Sample(tfd.Normal(0.0, 1.0), sample_shape=[self.event_size])
 
     def sample_and_log_prob(self, num_samples: int = 1, seed=None):
-        """Draws from q and returns the density of each draw beside it.
+        """Draws from q and also returns the log-density of each draw.
 
-        The result equals that of `distribution.experimental_sample_and_log_prob`,
-        with each conditioner evaluated once.
+        The result equals that of `distribution.experimental_sample_and_log_prob`, but
+        each conditioner is evaluated only once.
 
         Args:
             num_samples: S, an integer or an integer scalar tensor.
@@ -154,8 +152,8 @@ class Hypernet(keras.layers.Layer):
         ```
         """
         self._require_built()
-        # The algorithm that "auto_select" takes as well, only that XLA on a CPU draws
-        # far faster where it is told.
+        # "auto_select" takes the same algorithm, but XLA on a CPU draws far faster if
+        # it is named.
         noise = tf.random.stateless_normal(
             [num_samples, self.event_size], stateless_seed(seed), alg="philox"
         )

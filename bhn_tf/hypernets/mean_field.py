@@ -13,7 +13,7 @@ class MeanField(Hypernet):
 
     Args:
         initial_stddev: Initial standard deviation of every value.
-        initial_mean: Initial mean; `None` for the scales the primary has.
+        initial_mean: Initial mean; `None` for the primary's scales.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""Weight-normalised twins of Keras layers, and dropout that can be drawn."""
+"""Weight-normalised twins of Keras layers, and drawable dropout."""
 
 from bhn_tf.layers.attention import (
     WeightNormGroupQueryAttention,

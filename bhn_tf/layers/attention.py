@@ -8,9 +8,9 @@ from bhn_tf.layers.random_parts import RandomParts
 
 class _WeightNormAttention(RandomParts):
     def __setattr__(self, name, value):
-        # Keras makes the projections in `build` and uses them by attributes. Each is
-        # exchanged as it is set, before it has weights: whatever they are called and
-        # however many there are, and masks, dropout and the product stay Keras's own.
+        # Keras makes the projections in `build` and sets them as attributes. Replacing
+        # each as it is set, before it has weights, works for any name and number of
+        # projections; masks, dropout and the product stay Keras's own.
         if type(value) is keras.layers.EinsumDense and not value.built:
             initializer = keras.initializers.serialize(self.scale_initializer)
             arguments = {"random": self.random, "scale_initializer": initializer}
@@ -29,7 +29,7 @@ class _WeightNormAttention(RandomParts):
 class WeightNormMultiHeadAttention(
     _WeightNormAttention, keras.layers.MultiHeadAttention
 ):
-    """Attention of several heads, its four projections weight-normalised.
+    """Multi-head attention with four weight-normalised projections.
 
     Query, key and value have a scale for each unit of each head, the output one for
     each feature. All else is Keras's: masks, causal masks, dropout of scores.
@@ -55,12 +55,14 @@ class WeightNormMultiHeadAttention(
 class WeightNormGroupQueryAttention(
     _WeightNormAttention, keras.layers.GroupQueryAttention
 ):
-    """Attention whose heads share keys and values in groups, weight-normalised.
+    """Grouped-query attention with four weight-normalised projections.
+
+    Groups of heads share their keys and values.
 
     Args:
         head_dim: Units of a head.
-        num_query_heads: Number of heads of queries.
-        num_key_value_heads: Number of heads of keys and values.
+        num_query_heads: Number of query heads.
+        num_key_value_heads: Number of key and value heads.
         random: What a hypernet generates for each projection: "scale" (default),
             "scale_and_bias", "rank_one", "kernel", "kernel_and_bias" or "none".
         scale_initializer: Initial scales; `None` for the norms of the drawn kernels.

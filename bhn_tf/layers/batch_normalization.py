@@ -8,10 +8,10 @@ from bhn_tf.layers.random_affine import RandomAffine
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class BatchNormalization(RandomAffine, keras.layers.BatchNormalization):
-    """Batch normalisation whose γ, and β, come from the hypernet.
+    """Batch normalisation whose γ, and optionally β, come from the hypernet.
 
     This is the paper's link to conditional batch normalisation (section
-    "Hypernetworks"). Behind a layer it takes the place of that layer's scale, which
+    "Hypernetworks"). It replaces the scale of the layer before it, which the
     normalisation would cancel.
 
     Args:
@@ -34,18 +34,18 @@ class BatchNormalization(RandomAffine, keras.layers.BatchNormalization):
         if affine.is_of_rows:
             outputs = super().call(inputs, training=training, mask=mask)
             return self._scaled_and_shifted(outputs)
-        # Keras multiplies γ into 1/σ, a number a channel; behind it, γ would cost a
-        # pass over all outputs, and two over their gradients.
+        # Keras multiplies γ into 1/σ, one number per channel. Applied afterwards, γ
+        # would cost a pass over all outputs, and two over their gradients.
         return keras.layers.BatchNormalization.call(
             affine, inputs, training=training, mask=mask
         )
 
 
 class _CurrentAffine:
-    """A layer as Keras's `call` sees it: with the current γ and β, beside the others.
+    """Stands for the layer in Keras's `call`, but with the current γ and β.
 
-    Replicas trace in turns, in threads of their own, so that no value can be put into
-    the layer for the time of a call.
+    Replicas trace in turns, each in its own thread, so values cannot be put into the
+    layer itself for the duration of a call.
     """
 
     def __init__(self, layer: BatchNormalization):

@@ -11,9 +11,9 @@ class _WeightNormConv(WeightNorm):
     def _product(self, inputs, kernel):
         if max(self.kernel_size) > 1:
             return self.convolution_op(inputs, kernel)
-        # A strided 1 x 1 convolution sees every so many positions only. These are
-        # picked first: oneDNN's gradient of the strided one writes beyond its memory
-        # where channels are few (oneDNN issue 6035).
+        # A strided 1 x 1 convolution sees only every n-th position. These are picked
+        # first, because oneDNN's gradient of a strided one writes beyond its memory if
+        # there are few channels (oneDNN issue 6035).
         steps = tuple(slice(None, None, stride) for stride in self.strides)
         is_first = self.data_format == "channels_first"
         inputs = inputs[(slice(None), *[slice(None)] * is_first, *steps)]
@@ -43,7 +43,7 @@ class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
     def _product(self, inputs, kernel):
         if self.padding != "causal" or self.kernel_size == (1,):
             return super()._product(inputs, kernel)
-        # As in Keras, whose `convolution_op` knows no causal padding.
+        # As in Keras, since `convolution_op` does not support causal padding.
         return keras.ops.conv(
             keras.ops.pad(inputs, self._compute_causal_padding()),
             kernel,

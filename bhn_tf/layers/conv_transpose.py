@@ -30,10 +30,11 @@ class _WeightNormConvTranspose(WeightNorm):
         )
 
     def _spread(self, inputs, kernel):
-        """The product by a kernel of 1 x 1: outputs with zeros between them.
+        """The product with a 1 x 1 kernel: outputs with zeros between them.
 
-        Zeros in the kernel write these, since oneDNN's gradient of a strided 1 x 1
-        convolution writes beyond its memory (oneDNN issue 6035).
+        The kernel is padded with zeros to the size of the strides, since oneDNN's
+        gradient of a strided 1 x 1 convolution writes beyond its memory (oneDNN issue
+        6035).
         """
         zeros = [(0, stride - 1) for stride in self.strides]
         outputs = keras.ops.conv_transpose(
@@ -45,7 +46,7 @@ class _WeightNormConvTranspose(WeightNorm):
         )
         if self.output_padding is None:
             return outputs
-        # Of the last zeros, as many as the padding asks for.
+        # Of the trailing zeros, keep as many as `output_padding` asks for.
         kept = tuple(
             slice(None, padding + 1 - stride or None)
             for padding, stride in zip(self.output_padding, self.strides, strict=True)
@@ -56,7 +57,7 @@ class _WeightNormConvTranspose(WeightNorm):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormConv1DTranspose(_WeightNormConvTranspose, keras.layers.Conv1DTranspose):
-    """A one-dimensional transposed convolution, weight-normalised.
+    """A one-dimensional transposed convolution with weight-normalised filters.
 
     Args:
         filters: Number of outputs.
@@ -75,7 +76,7 @@ class WeightNormConv1DTranspose(_WeightNormConvTranspose, keras.layers.Conv1DTra
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormConv2DTranspose(_WeightNormConvTranspose, keras.layers.Conv2DTranspose):
-    """A two-dimensional transposed convolution, weight-normalised.
+    """A two-dimensional transposed convolution with weight-normalised filters.
 
     Args:
         filters: Number of outputs.
@@ -94,7 +95,7 @@ class WeightNormConv2DTranspose(_WeightNormConvTranspose, keras.layers.Conv2DTra
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormConv3DTranspose(_WeightNormConvTranspose, keras.layers.Conv3DTranspose):
-    """A three-dimensional transposed convolution, weight-normalised.
+    """A three-dimensional transposed convolution with weight-normalised filters.
 
     Args:
         filters: Number of outputs.

@@ -25,9 +25,9 @@ class WeightNormDense(WeightNorm, keras.layers.Dense):
     """
 
     def _product(self, inputs, kernel):
-        # Some versions of Keras leave inputs of higher rank to `tf.matmul`, which
-        # reads beyond the kernel with the oneDNN of TensorFlow 2.21 (TensorFlow
-        # issue 117700).
+        # Some versions of Keras pass inputs of higher rank to `tf.matmul`, which with
+        # the oneDNN of TensorFlow 2.21 reads beyond the kernel (TensorFlow issue
+        # 117700).
         if len(inputs.shape) > 2:
             return keras.ops.tensordot(inputs, kernel, axes=1)
         return keras.ops.matmul(inputs, kernel)

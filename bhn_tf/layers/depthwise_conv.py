@@ -9,7 +9,7 @@ class _WeightNormDepthwiseConv(WeightNorm):
     SCALES_KERNEL = True
 
     def _norm_axes(self):
-        # The kernel is [..., inputs, multiplier]: an output for each pair.
+        # The kernel is [..., inputs, multiplier], with an output for each pair.
         return list(range(len(self.direction.shape) - 2))
 
     def _product(self, inputs, kernel):
@@ -25,7 +25,7 @@ class _WeightNormDepthwiseConv(WeightNorm):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormDepthwiseConv1D(_WeightNormDepthwiseConv, keras.layers.DepthwiseConv1D):
-    """A one-dimensional depthwise convolution, weight-normalised.
+    """A one-dimensional depthwise convolution with weight-normalised filters.
 
     Args:
         kernel_size: Size of the filters.
@@ -43,7 +43,7 @@ class WeightNormDepthwiseConv1D(_WeightNormDepthwiseConv, keras.layers.Depthwise
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormDepthwiseConv2D(_WeightNormDepthwiseConv, keras.layers.DepthwiseConv2D):
-    """A two-dimensional depthwise convolution, weight-normalised.
+    """A two-dimensional depthwise convolution with weight-normalised filters.
 
     Args:
         kernel_size: Size of the filters.

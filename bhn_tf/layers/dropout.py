@@ -9,9 +9,9 @@ from bhn_tf.layers.generated import generated_value
 class _GivenMask:
     """Mixin before a Keras dropout layer.
 
-    Inside a scope that has a seed for the layer, one mask is drawn from the seed and
-    shared by all rows: a seed is then one thinned network, the same for every row and
-    batch size. Outside, the layer is the dropout of Keras.
+    Inside a scope with a seed for the layer, one mask is drawn from the seed and
+    shared by all rows, so that a seed stands for one thinned network, whatever the
+    rows and batch size. Outside, the layer is Keras's dropout.
     """
 
     def call(self, inputs, training=False):
@@ -19,7 +19,7 @@ class _GivenMask:
         if seed is None or self.rate == 0:
             return super().call(inputs, training=training)
         shape = tf.concat([[1], self._mask_shape(inputs)[1:]], axis=0)
-        # From integers, which XLA draws as all others do; its floats differ.
+        # From integers, which are the same with XLA; its random floats differ.
         bits = tf.random.stateless_uniform(
             shape,
             tf.maximum(seed, 0),
@@ -29,7 +29,7 @@ class _GivenMask:
             alg="philox",
         )
         uniform = tf.cast(tf.bitwise.right_shift(bits, 8), tf.float32) * 2.0**-24
-        # A negative seed stands for no noise.
+        # A negative seed means no noise.
         is_kept = (uniform >= self.rate) | (seed[0] < 0)
         # At a rate of 1 nothing is kept, and there is nothing to scale.
         scale = tf.where(seed[0] < 0, 1.0, 1.0 / (1.0 - self.rate or 1.0))
@@ -82,7 +82,7 @@ class MonteCarloSpatialDropout3D(_GivenSpatialMask, keras.layers.SpatialDropout3
     """`keras.layers.SpatialDropout3D` that `bhn_tf.baselines.MCDropout` can draw."""
 
 
-#: Dropout layers of Keras, and the ones that can be drawn in their place.
+#: Keras's dropout layers, and the drawable ones that replace them.
 DRAWABLE = {
     keras.layers.Dropout: MonteCarloDropout,
     keras.layers.SpatialDropout1D: MonteCarloSpatialDropout1D,

@@ -13,9 +13,9 @@ from bhn_tf.layers.weight_norm import WeightNorm
 class WeightNormEmbedding(WeightNorm, keras.layers.Embedding):
     """Embeddings with a scale for each column, `g_j v_ij / ‖v_j‖` of word i.
 
-    The norm is taken over the vocabulary. It grows as the root of its size: a
-    `prior_loc` or a normalisation behind the layer keeps scales of a large vocabulary
-    near the prior.
+    The norm is taken over the vocabulary and grows with the square root of its size: a
+    `prior_loc`, or a normalisation after the layer, keeps the scales of a large
+    vocabulary near the prior.
 
     Args:
         input_dim: Size of the vocabulary.
@@ -53,7 +53,7 @@ class WeightNormEmbedding(WeightNorm, keras.layers.Embedding):
             )
         super().__init__(*args, random=random, **kwargs)
         if weights is not None:
-            # Keras sets them in its constructor, where there are no scales yet.
+            # Keras would set them in its constructor, before there are scales.
             self.build()
             is_listed = isinstance(weights, list) and len(weights) == 1
             self.direction.assign(weights[0] if is_listed else weights)
@@ -75,7 +75,7 @@ class WeightNormEmbedding(WeightNorm, keras.layers.Embedding):
     def _checked_product(self, inputs, factor):
         if inputs.dtype not in ("int32", "int64"):
             inputs = keras.ops.cast(inputs, "int32")
-        # Of the words that are there alone.
+        # Scales only the rows of words that occur.
         outputs = keras.ops.take(current_value(self.direction), inputs, axis=0)
         if factor is not None:
             outputs = tf.cast(outputs, factor.dtype) * factor

@@ -1,13 +1,13 @@
 """How a layer takes its slice of g.
 
-A model that draws g opens a scope in which some variables have a generated value; a
-layer asks for the current value of a variable and gets the generated one inside such
-a scope, its own outside. Nothing is passed through `call`, so that nested models,
-subclassed models and layers used several times need no change.
+A model that draws g opens a scope in which some variables have a generated value. A
+layer asks for the current value of a variable: inside such a scope it gets the
+generated one, outside the variable's own. Nothing is passed through `call`, so that
+nested models, subclassed models and layers used several times need no change.
 
-The scope is a stack that belongs to a thread: replicas of a strategy trace in threads
-of their own, and graphs, XLA, loops and exports trace `call` in the thread that
-opened the scope.
+Each thread has its own stack of scopes: replicas of a strategy trace in separate
+threads, and graphs, XLA, loops and exports trace `call` in the thread that opened the
+scope.
 """
 
 import contextlib
@@ -65,15 +65,15 @@ def current_value(variable) -> tf.Tensor:
 
 
 def is_of_rows(value, variable) -> bool:
-    """Whether there is a value for each row."""
+    """Whether a generated value has an axis of rows before its variable's axes."""
     return len(value.shape) > len(variable.shape)
 
 
 def over_axes(variable, axes, outputs) -> tf.Tensor:
-    """Shapes the values of a variable, or a set for each row, like outputs.
+    """Reshapes the current values of a variable so that they broadcast over outputs.
 
     Args:
-        variable: It has an axis for each of `axes`.
+        variable: A variable with an axis for each of `axes`.
         axes: Axes of the outputs: a number, or several in order.
         outputs: A tensor, rows first.
     """

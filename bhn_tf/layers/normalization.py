@@ -11,10 +11,10 @@ from bhn_tf.layers.random_layer import RandomLayer
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class LayerNormalization(RandomAffine, keras.layers.LayerNormalization):
-    """Layer normalisation whose γ, and β, come from the hypernet.
+    """Layer normalisation whose γ, and optionally β, come from the hypernet.
 
-    It cancels a factor that all units have in common, and not that of one unit: the
-    scales of the layer before it stay random beside γ.
+    It cancels a factor common to all units, but not that of a single unit: the scales
+    of the layer before it stay random, as γ is.
 
     Args:
         random: "scale" (γ, the default), "scale_and_bias" (γ and β) or "none".
@@ -39,12 +39,12 @@ class LayerNormalization(RandomAffine, keras.layers.LayerNormalization):
             )
 
     def build(self, input_shape):
-        # Keras makes a list of the axes here.
+        # Keras turns `axis` into a list here.
         super().build(input_shape)
         self._add_affine(tuple(input_shape[axis] for axis in self.axis))
 
     def call(self, inputs):
-        # Keras's own would apply γ and β as they are held.
+        # Keras's `call` would apply the variables' own γ and β.
         outputs = keras.ops.layer_normalization(
             inputs, axis=self.axis, epsilon=self.epsilon
         )
@@ -54,11 +54,10 @@ class LayerNormalization(RandomAffine, keras.layers.LayerNormalization):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class GroupNormalization(RandomAffine, keras.layers.GroupNormalization):
-    """Group normalisation whose γ, and β, come from the hypernet.
+    """Group normalisation whose γ, and optionally β, come from the hypernet.
 
-    With a group for each channel it cancels the scales of the layer before it, and
-    takes their place as batch normalisation does; with several channels in a group
-    it does not.
+    With a group for each channel it cancels the scales of the layer before it and, like
+    batch normalisation, replaces them; with several channels in a group it does not.
 
     Args:
         random: "scale" (γ, the default), "scale_and_bias" (γ and β) or "none".
@@ -84,7 +83,7 @@ class GroupNormalization(RandomAffine, keras.layers.GroupNormalization):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class RMSNormalization(RandomLayer, keras.layers.RMSNormalization):
-    """Normalisation by the root of the mean square, with a scale from the hypernet.
+    """Root-mean-square normalisation with a scale from the hypernet.
 
     Args:
         random: "scale" (the default) or "none"; there is no shift.

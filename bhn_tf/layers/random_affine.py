@@ -1,4 +1,4 @@
-"""What the normalisations share whose scale and shift a hypernet may generate."""
+"""The base of normalisations whose scale and shift a hypernet may generate."""
 
 from typing import Any, ClassVar
 
@@ -7,10 +7,9 @@ from bhn_tf.layers.random_layer import RandomLayer
 
 
 class RandomAffine(RandomLayer):
-    """Mixin before a Keras normalisation: its γ, and β, come from the hypernet.
+    """Mixin before a Keras normalisation: γ, and optionally β, come from the hypernet.
 
-    Keras normalises; scale and shift are applied here, where they may differ from row
-    to row.
+    Keras normalises; scale and shift are applied here, and may differ from row to row.
 
     Args:
         random: "scale" (γ, the default), "scale_and_bias" (γ and β) or "none".
@@ -24,7 +23,7 @@ class RandomAffine(RandomLayer):
         "scale_and_bias": ("gamma", "beta"),
     }
 
-    # What the Keras layer has.
+    # Provided by the Keras layer.
     add_weight: Any
     axis: Any
     gamma_initializer: Any
@@ -48,7 +47,7 @@ class RandomAffine(RandomLayer):
             )
 
     def _add_affine(self, shape) -> None:
-        """Makes γ and β of that shape; for `build`."""
+        """Makes γ and β of the given shape; for `build`."""
         self.gamma = self.beta = None
         if self._has_scale:
             self.gamma = self.add_weight(
@@ -70,7 +69,7 @@ class RandomAffine(RandomLayer):
             )
 
     def _scaled_and_shifted(self, outputs):
-        """Applies γ and β to what is normalised."""
+        """Applies γ and β to normalised values."""
         if self.gamma is not None:
             outputs *= over_axes(self.gamma, self.axis, outputs)
         if self.beta is not None:

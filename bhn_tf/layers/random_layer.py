@@ -1,4 +1,4 @@
-"""What all layers share whose weights a hypernet may generate."""
+"""The base of all layers whose weights a hypernet may generate."""
 
 import math
 from typing import ClassVar
@@ -7,14 +7,14 @@ from bhn_tf.layers.generated import current_value
 
 
 def scales_inputs(variable) -> bool:
-    """Whether a generated variable multiplies inputs, which 1 leaves as they are."""
+    """Whether a generated variable multiplies inputs, so that 1 changes nothing."""
     return variable.name.endswith("input_scale")
 
 
 def is_restricted(variable) -> bool:
     """Whether a variable has a regulariser or a constraint.
 
-    They act on what is trained, and have no effect once it is generated.
+    They act on trained weights, and have no effect on generated ones.
     """
     return variable.regularizer is not None or variable.constraint is not None
 
@@ -40,7 +40,7 @@ class RandomLayer:
     #: Names of the generated weights, in the order of g, by the argument `random`.
     GENERATED: ClassVar[dict[str, tuple[str, ...]]] = {"none": ()}
 
-    # What the Keras layer has.
+    # Provided by the Keras layer.
     built: bool
     name: str
     variables: list
@@ -76,7 +76,7 @@ class RandomLayer:
         return not generates_kernel(self.random)
 
     def require_floats(self, inputs) -> None:
-        """Raises `TypeError` for integers and booleans, which nobody has scaled."""
+        """Raises `TypeError` for integers and booleans, which have not been scaled."""
         if not inputs.dtype.is_floating:
             raise TypeError(
                 f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
@@ -87,7 +87,7 @@ class RandomLayer:
     def fold_into(self, layer) -> None:
         """Gives a Keras layer the weights with which it computes what this one does.
 
-        Generated values are those of the scope that the call is made in.
+        Generated values are taken from the current scope.
 
         Args:
             layer: A built layer of the Keras class that this one derives from.
@@ -99,7 +99,7 @@ class RandomLayer:
     def hand_over(self) -> None:
         """Leaves the generated weights to a hypernet.
 
-        They train no more by themselves, whatever `trainable` is set to later.
+        They are no longer trained themselves, whatever `trainable` is set to later.
         """
         self._is_generated = True
         for variable in self.generated_weights:

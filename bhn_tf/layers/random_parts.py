@@ -1,4 +1,4 @@
-"""What layers share that are made of layers whose weights a hypernet may generate."""
+"""The base of layers made of parts whose weights a hypernet may generate."""
 
 import keras
 
@@ -10,8 +10,8 @@ from bhn_tf.layers.weight_norm import WeightNorm
 class RandomParts:
     """Mixin before a Keras layer that consists of weight-normalised ones.
 
-    A model finds the parts, and generates their values, by itself; the layer as a
-    whole only says how they are made.
+    A model finds the parts and generates their values by itself; this layer only says
+    how they are made.
 
     Args:
         random: What a hypernet generates for the parts, as in all weight-normalised
@@ -24,7 +24,7 @@ class RandomParts:
 
     MODES = tuple(WeightNorm.GENERATED)
 
-    # What the Keras layer has.
+    # Provided by the Keras layer.
     built: bool
     name: str
 
@@ -54,7 +54,7 @@ class RandomParts:
 
     @property
     def num_random(self) -> int:
-        """The layer's share of D, that of all its parts."""
+        """The layer's share of D, the sum over its parts."""
         return sum(part.num_random for part in self.random_parts)
 
     @property
@@ -63,11 +63,11 @@ class RandomParts:
         return not generates_kernel(self.random)
 
     def fold_into(self, layer) -> None:
-        """As `RandomLayer.fold_into`, of what a Keras layer has no parts for.
+        """As `RandomLayer.fold_into`, for parts that the Keras layer does not have.
 
         Args:
-            layer: A built layer of the Keras class that this one derives from; its
-                own parts are folded into one by one.
+            layer: A built layer of the Keras class that this one derives from; parts
+                that it has too are folded into one by one elsewhere.
         """
 
     def hand_over(self) -> None:

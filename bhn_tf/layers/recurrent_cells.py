@@ -1,9 +1,9 @@
-"""Cells of recurrent layers: what one step multiplies by, for all rows or for each.
+"""Cells of recurrent layers: one step, with weights for all rows or for each.
 
-Keras's cells read their weights in every step of a loop. What a step needs is computed
-once, before the loop, and the cell finds it in the scope of generated values. Where all
-rows share a draw, the scales are in the kernels and Keras's own step runs; where each
-row has scales of its own, they multiply what comes out of the products.
+Keras's cells read their weights in every step of a loop. Here the weights of a step are
+computed once, before the loop, and the cell finds them in the scope of generated
+values. If all rows share a draw, the scales are in the kernels and Keras's own step
+runs; if each row has its own scales, they multiply the results of the products.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,9 @@ class ScalesOfRows(NamedTuple):
     """Scales of a step where rows have their own, [B, ...], or [1, ...] for all.
 
     Attributes:
-        scale: Of what comes from the inputs, for each column of the kernel.
-        recurrent_scale: Of what comes from the state.
-        recurrent_input_scale: Of the state itself; `None` for none.
+        scale: Scales of the inputs' products, for each column of the kernel.
+        recurrent_scale: Scales of the state's products.
+        recurrent_input_scale: Scales of the state itself; `None` for none.
     """
 
     scale: tf.Tensor
@@ -33,10 +33,10 @@ class CellWeights(NamedTuple):
     """The weights of a cell during one call of its layer.
 
     Attributes:
-        kernel: By which inputs are multiplied.
-        recurrent_kernel: By which the state is multiplied.
-        bias: `None` for none; behind an axis of rows where `of_rows` is given.
-        of_rows: Scales that are not in the kernels; `None` where rows share them.
+        kernel: The kernel of the inputs.
+        recurrent_kernel: The kernel of the state.
+        bias: `None` for none; with a leading axis of rows if `of_rows` is given.
+        of_rows: Scales that are not in the kernels; `None` if all rows share them.
     """
 
     kernel: tf.Tensor
@@ -53,12 +53,12 @@ class WeightNormCell:
             makes as `kernel`, `recurrent_kernel` and `bias`.
     """
 
-    # What the Keras cell has.
+    # Provided by the Keras cell.
     dropout: float
     recurrent_dropout: float
 
     def add_weight(self, *args, **kwargs):
-        # In full precision until it is normalised, as in `WeightNorm`.
+        # Full precision until the kernel is normalised, as in `WeightNorm`.
         return super().add_weight(*args, **{**kwargs, "autocast": False})
 
     @property
@@ -107,9 +107,9 @@ class WeightNormCell:
         """One step of the cell.
 
         Args:
-            from_inputs: What comes from the inputs, without bias, for all gates.
+            from_inputs: The inputs' products, without bias, for all gates.
             states: A list of the states.
-            weights: `CellWeights`, with scales of rows.
+            weights: `CellWeights` with `of_rows`.
             masks: Dropout of the state, one mask or one for each gate, or `None`.
 
         Returns:
@@ -127,7 +127,7 @@ class WeightNormCell:
         return -1
 
     def _over(self, values, of_rows):
-        """Shapes numbers for each row and channel like values of a step."""
+        """Reshapes numbers per row and channel so that they broadcast over values."""
         shape = [-1] + [1] * (len(values.shape) - 1)
         shape[self._channel_axis()] = of_rows.shape[-1]
         return tf.reshape(of_rows, shape)
@@ -136,10 +136,10 @@ class WeightNormCell:
         """A product with some columns of a kernel, scaled for each row.
 
         Args:
-            product: Of values and a kernel.
+            product: A function of values and a kernel.
             values: Inputs of the step, or its state.
-            kernel: Directions of one length.
-            masks: Dropout; a list has a mask for each gate among the columns.
+            kernel: Directions of norm 1.
+            masks: Masks of dropout; a list has one for each gate among the columns.
             scale: Scales of the columns, rows first.
         """
         if isinstance(masks, list):
@@ -154,7 +154,7 @@ class WeightNormCell:
         return outputs * self._over(outputs, scale)
 
     def _from_state(self, state, weights, masks, columns=slice(None)):
-        """What comes from the state, for some columns of the recurrent kernel."""
+        """The scaled product of the state with some columns of the recurrent kernel."""
         scales = weights.of_rows
         if scales.recurrent_input_scale is not None:
             state = state * self._over(state, scales.recurrent_input_scale)

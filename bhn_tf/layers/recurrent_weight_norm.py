@@ -1,10 +1,10 @@
-"""What the weight-normalised recurrent layers share.
+"""The base of weight-normalised recurrent layers.
 
-A recurrent layer has two kernels, of its inputs and of its state, and each output of
-either, `4 · units` of an LSTM, has a scale: `x · (g v/‖v‖) + h · (r w/‖w‖) + b`. One
-draw of g and r holds for a whole sequence (as do the masks of Gal and Ghahramani,
-"A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", 2016):
-a network that changed its weights within a sentence would be no network of the
+A recurrent layer has two kernels, one for its inputs and one for its state, and each
+output of either (`4 · units` in an LSTM) has a scale: `x · (g v/‖v‖) + h · (r w/‖w‖) +
+b`. One draw of g and r holds for a whole sequence (like the masks of Gal and
+Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural
+Networks", 2016): changing weights within a sequence would not be one network of the
 posterior.
 """
 
@@ -27,13 +27,13 @@ from bhn_tf.norms import inverse_norm
 class RecurrentWeightNorm(RandomLayer):
     """Mixin before a recurrent Keras layer: weight normalisation, random scales.
 
-    The Keras layer keeps its constructor, its loop and its step; the kernels that its
-    cell holds are directions.
+    The Keras layer keeps its constructor, its loop and its step; the kernels in its
+    cell become directions.
 
     Args:
         random: What a hypernet generates for the layer: "scale" (of the kernel and of
             the recurrent kernel), "scale_and_bias", "rank_one" (also a scale for each
-            input feature or channel and for each unit of the state, at first 1),
+            input feature or channel and for each unit of the state, initially 1),
             "kernel", "kernel_and_bias" (both kernels whole) or "none".
         scale_initializer: Initial scales of both kernels. `None`: the norms of the
             drawn kernels, so that a fresh layer equals its Keras twin.
@@ -54,13 +54,13 @@ class RecurrentWeightNorm(RandomLayer):
     #: The class of the layer's cell.
     CELL: ClassVar[type]
 
-    # What the Keras layer has.
+    # Provided by the Keras layer.
     cell: keras.Layer
     stateful: bool
 
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
         super().__init__(*args, random=random, **kwargs)
-        # Keras's layers make their cells themselves, and leave no place for another.
+        # Keras's layers create their cells themselves and accept no other.
         self.cell.__class__ = self.CELL
         self.scale_initializer = keras.initializers.get(scale_initializer)
 
@@ -111,10 +111,10 @@ class RecurrentWeightNorm(RandomLayer):
         )
 
     def take_weights_of(self, layer) -> None:
-        """Takes the weights of a Keras layer, or of one of this kind, of equal sizes.
+        """Takes the weights of a layer of equal sizes, Keras's or of this kind.
 
         Args:
-            layer: A built layer; what it computes, this one then does too.
+            layer: A built layer; this one then computes the same.
         """
         for prefix in ("", "recurrent_"):
             kernel = getattr(layer.cell, f"{prefix}kernel")
@@ -134,7 +134,7 @@ class RecurrentWeightNorm(RandomLayer):
             self.bias.assign(layer.cell.bias)
 
     def folded_kernel(self, prefix) -> tf.Tensor:
-        """A kernel with its scales in it, of the scope that the call is made in.
+        """A kernel with the scales of the current scope folded in.
 
         Args:
             prefix: "" for the kernel of inputs, "recurrent_" for that of states.
@@ -156,7 +156,7 @@ class RecurrentWeightNorm(RandomLayer):
         weights = self._weights_of_cell()
         if weights.of_rows is not None and self.input_scale is not None:
             sequences = self._scaled_by_rows(sequences)
-        # What the loop over the steps reads is computed here, outside of it.
+        # The weights are computed here, outside the loop over steps that reads them.
         with generated_values({id(self.cell): weights}):
             return super().call(
                 sequences, initial_state=initial_state, mask=mask, training=training
@@ -165,14 +165,14 @@ class RecurrentWeightNorm(RandomLayer):
     def inner_loop(self, sequences, initial_state, mask, training=False):
         if generated_value(self.cell).of_rows is None:
             return super().inner_loop(sequences, initial_state, mask, training)
-        # Without cuDNN, which takes one kernel for all rows.
+        # Not with cuDNN, which takes one kernel for all rows.
         mask = mask[0] if keras.tree.is_nested(mask) else mask
         return keras.layers.RNN.inner_loop(
             self, sequences, initial_state, mask, training
         )
 
     def _weights_of_cell(self) -> CellWeights:
-        """What the cell multiplies by in this call."""
+        """The cell's weights in this call."""
         if self._has_draw_for_each_row():
             return CellWeights(
                 self._kernel(self.direction, None, None),
@@ -200,7 +200,7 @@ class RecurrentWeightNorm(RandomLayer):
         return self._cast(self._full_kernel(direction, scale, input_scale))
 
     def _full_kernel(self, direction, scale, input_scale):
-        """A kernel with its scales in it, or of norm 1."""
+        """A kernel with its scales folded in; without scales, of norm 1."""
         kernel = current_value(direction)
         if self.scale is not None:
             factor = _inverse_norm(kernel)
@@ -218,7 +218,7 @@ class RecurrentWeightNorm(RandomLayer):
         )
 
     def _of_rows(self, variable):
-        """The current value of a variable behind an axis of rows, or `None`."""
+        """The current value of a variable with a leading axis of rows, or `None`."""
         if variable is None:
             return None
         value = current_value(variable)
@@ -241,7 +241,7 @@ class RecurrentWeightNorm(RandomLayer):
             **super().get_config(),
             "scale_initializer": keras.initializers.serialize(self.scale_initializer),
         }
-        # Arguments that Keras leaves out.
+        # Arguments missing from Keras's `get_config`.
         if hasattr(self, "use_cudnn"):
             config["use_cudnn"] = self.use_cudnn
             config["implementation"] = self.cell.implementation
@@ -249,10 +249,10 @@ class RecurrentWeightNorm(RandomLayer):
 
 
 def _inverse_norm(kernel):
-    """1 / the norm of every column; see `norms.inverse_norm`."""
+    """1 / the norm of each column; see `norms.inverse_norm`."""
     return inverse_norm(kernel, list(range(len(kernel.shape) - 1)))
 
 
 def _norm(kernel, dtype):
-    """The norm of every column; 1 for a column of zeros, which can then learn."""
+    """The norm of each column; 1 for a column of zeros, so that it can learn."""
     return tf.cast(1.0 / _inverse_norm(kernel), dtype)

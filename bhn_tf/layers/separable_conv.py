@@ -13,7 +13,7 @@ from bhn_tf.layers.random_parts import RandomParts
 
 
 class _WeightNormSeparableConv(RandomParts):
-    """A depthwise convolution and a pointwise one: the parts of a separable one."""
+    """A separable convolution, made of a depthwise and a pointwise one."""
 
     DEPTHWISE: type
     POINTWISE: type
@@ -38,7 +38,7 @@ class _WeightNormSeparableConv(RandomParts):
             name="depthwise",
             **shared,
         )
-        # The scales of its inputs are those of the depthwise outputs.
+        # Scales of its inputs would repeat the scales of the depthwise outputs.
         is_rank_one = self.random == "rank_one"
         self.pointwise = self.POINTWISE(
             self.filters,
