@@ -62,7 +62,7 @@ _BY_NAME = {
     "zero_inflated_poisson": ZeroInflatedPoisson,
 }
 
-#: By the names of Keras's functions and, in snake case, of its classes.
+#: By the names of Keras's loss functions, and of its loss classes in snake case.
 _INSTEAD_OF_LOSS = {
     "sparse_categorical_crossentropy": "categorical",
     "categorical_crossentropy": "categorical",
@@ -82,14 +82,14 @@ _INSTEAD_OF_LOSS = {
 
 
 def get(identifier) -> Likelihood:
-    """Returns a likelihood for its name or an instance, or for several a `Joint`.
+    """Returns a likelihood for a name or an instance, or a `Joint` for several.
 
     Args:
         identifier: A name such as "categorical", "gaussian" or "poisson", an instance,
             or for several outputs a list or a dictionary by output name.
 
     Raises:
-        ValueError: If it is neither; for a Keras loss, with what to use instead.
+        ValueError: If it is none of these; for a Keras loss, it says what to use.
     """
     if isinstance(identifier, Likelihood):
         return identifier
@@ -117,7 +117,7 @@ def get(identifier) -> Likelihood:
 
 
 def _how_to_give(identifier) -> str:
-    """What is missing to a class or a function."""
+    """How to turn a class or a function into a likelihood, for the error."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
         return f" Make an instance of the class: `{identifier.__name__}()`."
     if callable(identifier):
@@ -129,10 +129,10 @@ def _how_to_give(identifier) -> str:
 
 
 def in_standard_units(likelihood) -> Likelihood:
-    """Returns the likelihood with each part that has a unit in standard ones.
+    """Returns the likelihood with every part that has a unit in standard units.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If no part has a unit.
     """
     parts = likelihood.parts_of_outputs()
     if not isinstance(likelihood, Joint) or not any(part.has_unit for part in parts):
@@ -154,7 +154,7 @@ def fit_to_outputs(likelihood, names, endings) -> Likelihood:
         ValueError: If likelihoods and outputs do not match.
     """
     if isinstance(likelihood, Joint):
-        # A network that does not say what it returns is taken at the user's word.
+        # If the network does not show what it returns, the user's word counts.
         is_told = names is not None or endings[0][0] is not None
         names = names or likelihood.names
         if not is_told and names is not None:

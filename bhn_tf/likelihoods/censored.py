@@ -1,4 +1,4 @@
-"""Likelihoods of waiting times, some of which were not waited for to the end."""
+"""Likelihoods of waiting times, some of which ended before the event was seen."""
 
 import math
 
@@ -18,8 +18,8 @@ tfd = tfp.distributions
 class _Censored(Distributional):
     """Right-censored labels [B, ..., C, 2], or [B, 2] for a single output.
 
-    The first number of a label is the time, the second 1 where the event was seen and
-    0 where it had not happened by then: `log p(time)` or `log P(T > time)`.
+    The first number of a label is the time. The second is 1 if the event was seen, for
+    `log p(time)`, and 0 if it had not happened by then, for `log P(T > time)`.
     """
 
     is_censored = True
@@ -69,11 +69,11 @@ class _Censored(Distributional):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class CensoredLogNormal(_Censored):
-    """Waiting times whose logarithm is Gaussian, right-censored where not seen.
+    """Log-normal waiting times, right-censored where the event was not seen.
 
-    Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output: event 1
-    where it was seen, 0 where it had not happened by that time. Predictions are of
-    the waiting time itself.
+    Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output, with event
+    1 if it was seen and 0 if it had not happened by that time. Predictions are of the
+    waiting time itself.
 
     Args:
         stddev: Standard deviation of log y.
@@ -110,12 +110,12 @@ class CensoredLogNormal(_Censored):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class CensoredWeibull(_Censored):
-    """Waiting times with a hazard that grows or falls, right-censored where not seen.
+    """Weibull waiting times, right-censored where the event was not seen.
 
-    Raw outputs [B, ..., C] are logarithms of the scale: by then 63 % had their event.
-    Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single output: event 1
-    where it was seen, 0 where it had not happened by that time. Predictions are of
-    the waiting time itself.
+    Raw outputs [B, ..., C] are logarithms of the scale, the time by which 63 % have had
+    their event. Labels are `[time, event]`, [B, ..., C, 2] or [B, 2] for a single
+    output, with event 1 if it was seen and 0 if it had not happened by that time.
+    Predictions are of the waiting time itself.
 
     Args:
         concentration: Shape of the Weibull: above 1 the hazard grows with time, below
@@ -163,11 +163,11 @@ class CensoredWeibull(_Censored):
         return slope + log_hazard - tf.exp(log_hazard)
 
     def log_survival(self, time, raw):
-        # TFP takes the log of 1 minus a CDF that rounds to 1.
+        # Exact, where TFP's log(1 - CDF) is -inf once the CDF rounds to 1.
         return -tf.exp(self._standard(time, raw))
 
     def interval(self, raws, level):
         log_scale, concentration = self.logarithm_and_spread(raws)
-        # The logarithm of a waiting time is a Gumbel variable upside down.
+        # Minus the logarithm of a waiting time is a Gumbel variable.
         low, high = central_interval(tfd.Gumbel(-log_scale, 1 / concentration), level)
         return tf.exp(-high), tf.exp(-low)

@@ -22,9 +22,9 @@ class _FromActivation(Likelihood):
     Args:
         from_logits: Whether the network ends without its activation. `None`: the
             model looks at the network's last activation.
-        clip: Optional pair: probabilities are clipped to it before the log, in the
-            loss only. The paper's pair is (0.001, 0.999). The gradient is that of
-            the unclipped log-probability, for a clipped example still has to learn.
+        clip: Optional (low, high) that probabilities are clipped to before the log,
+            in the loss only. The paper has (0.001, 0.999). The gradient is that of
+            the unclipped log-probability, since a clipped example still has to learn.
         reduction: "sum" or "mean" over the further axes of an example.
     """
 
@@ -93,10 +93,10 @@ class _FromActivation(Likelihood):
 
 
 def _log(probabilities):
-    """Log p, finite at p = 0: the log of the smallest normal number.
+    """Log p, finite at p = 0, where it is the log of the smallest normal number.
 
     A float32 softmax rounds small probabilities to zero, and one such row would turn
-    every weight into NaN. From logits nothing is lost, so logits are to be preferred.
+    every weight into NaN. Logits are preferable: they lose nothing.
     """
     return tf.math.log(
         tf.maximum(probabilities, tf.constant(1.2e-38, probabilities.dtype))
@@ -114,8 +114,8 @@ class Categorical(_FromActivation):
         clip: Optional (low, high) for probabilities in the loss; low is taken as
             min(low, 0.1 / C), below the probability of a uniform guess.
         reduction: "sum" or "mean" over pixels or tokens.
-        ignore_class: Optional class number that stands for a missing label (void
-            pixels, say), in range or not: such elements count as padding does.
+        ignore_class: Optional class number that marks a missing label (void pixels,
+            say), in range or not: such elements are treated as padding.
 
     Example:
     ```python
@@ -277,7 +277,7 @@ class Bernoulli(_FromActivation):
 
 
 def _mean_over_outputs(scores, mask):
-    """Mean over the last axis of what is no padding; NaN where all is."""
+    """Mean over the last axis without padding; NaN if all is padding."""
     if mask is None:
         return tf.reduce_mean(scores, axis=-1)
     mask = tf.cast(align(mask, scores.shape, "mask"), tf.bool)

@@ -21,7 +21,7 @@ class _Counts(Distributional):
 
     def element_log_prob(self, y, raw):
         raw = at_least_float32(raw)
-        # Of large counts it is a small difference of numbers that float32 rounds.
+        # For large counts it is a small difference of large numbers.
         exact = super().element_log_prob(y, tf.cast(raw, tf.float64))
         return tf.cast(exact, raw.dtype)
 
@@ -97,7 +97,7 @@ class NegativeBinomial(_Counts):
 
 
 def _zero_inflated(likelihood, counts, parts):
-    """Counts of which a share is 0 for a reason of its own."""
+    """The distribution of counts of which a share is 0 for another reason."""
     logits = tf.cast(likelihood.logit_zero_share, parts[0].dtype)
     if likelihood.heteroscedastic:
         logits = logits + bounded(parts[1])
@@ -110,13 +110,13 @@ def _zero_inflated(likelihood, counts, parts):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class ZeroInflatedPoisson(_Counts):
-    """Counts that are 0 with a probability of its own, and else a Poisson's.
+    """Poisson counts with additional zeros.
 
     Raw outputs [B, ..., C] are log rates of the Poisson part; labels are counts
     [B, ..., C], or [B] for a single output.
 
     Args:
-        zero_share: Probability of a 0 that is no count (of someone who never fishes).
+        zero_share: Probability of a 0 that is not a count (someone who never fishes).
         trainable: Whether one share for all rows is learned.
         heteroscedastic: Whether the network gives each row its own: raw outputs
             [B, ..., 2 C] then hold C log rates and C numbers that are added to the
@@ -151,11 +151,11 @@ class ZeroInflatedPoisson(_Counts):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class ZeroInflatedNegativeBinomial(_Counts):
-    """Counts that are 0 with a probability of its own, and else a negative binomial's.
+    """Negative binomial counts with additional zeros.
 
     Args:
         dispersion: That of the negative binomial part; see `NegativeBinomial`.
-        zero_share: Probability of a 0 that is no count.
+        zero_share: Probability of a 0 that is not a count.
         trainable: Whether `dispersion` is learned, and `zero_share` unless the
             network gives it.
         heteroscedastic: Whether the network gives each row its own share of zeros;

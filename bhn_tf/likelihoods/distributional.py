@@ -1,4 +1,4 @@
-"""What likelihoods share that are a distribution of TFP for every raw output."""
+"""The base of likelihoods that map every raw output to a TFP distribution."""
 
 import keras
 import tensorflow as tf
@@ -11,7 +11,7 @@ from bhn_tf.likelihoods.quantiles import central_interval, moments
 from bhn_tf.likelihoods.ranges import POSITIVE
 from bhn_tf.likelihoods.support import kept_possible
 
-# Beyond e^30 there is no number of things and no unit; its square is within float32.
+# No count or unit needs more than e^30, and its square is within float32.
 LARGEST_LOG = 30.0
 # A vanishing spread has no density.
 LEAST_SPREAD = 1e-6
@@ -20,8 +20,8 @@ LEAST_SPREAD = 1e-6
 def bounded(values, low=-LARGEST_LOG, high=LARGEST_LOG) -> tf.Tensor:
     """Values kept within bounds, with their own gradient.
 
-    An exponential of what an untrained network says may overflow, and what is out of
-    bounds still has to learn its way back.
+    The exponential of an untrained network's output may overflow; with the gradient,
+    values out of bounds can learn their way back.
     """
     clipped = tf.stop_gradient(tf.clip_by_value(values, low, high))
     # In this order the two unclipped terms cancel exactly, however large.
@@ -29,24 +29,24 @@ def bounded(values, low=-LARGEST_LOG, high=LARGEST_LOG) -> tf.Tensor:
 
 
 class Distributional(Likelihood, keras.layers.Layer):
-    """Base of the likelihoods whose `distribution(raw)` is one of TFP.
+    """Base of the likelihoods whose `distribution(raw)` is a TFP distribution.
 
     Log-probability, mean, standard deviations and intervals come from it. A subclass
     names its numbers (noise, degrees of freedom, ...): each is a weight, trained or
-    not, on a scale that is free of bounds.
+    not, on an unbounded scale.
 
     Args:
         numbers: Initial value and `Range` of each number by its name, which is also
             the name of a constructor argument.
         trainable: Whether the numbers that the network does not give are learned, one
             for all rows (maximum likelihood).
-        heteroscedastic: Whether the network gives each row a number of its own: raw
-            outputs [B, ..., 2 C] then hold C outputs and, after them, C numbers for
-            what `varying` names.
+        heteroscedastic: Whether the network gives each row its own value of the number
+            that `varying` names: raw outputs [B, ..., 2 C] then hold C outputs followed
+            by C such values.
         reduction: "sum" or "mean" over the outputs.
     """
 
-    #: Name of the number that may vary with the row; `None` where there is none.
+    #: Name of the number that may vary from row to row; `None` if there is none.
     varying: str | None = None
 
     def __init__(
@@ -68,8 +68,8 @@ class Distributional(Likelihood, keras.layers.Layer):
         self._ranges = {name: range_ for name, (_, range_) in numbers.items()}
         for name, value in values.items():
             varies = heteroscedastic and name == self.varying
-            # A weight that is not trained from the start stays so, even where the
-            # whole model is frozen and thawed.
+            # A weight made untrainable stays so, even if the whole model is frozen and
+            # thawed.
             self._add_state(
                 self._ranges[name].weight_name(name),
                 self._ranges[name].to_weight(value),
@@ -108,7 +108,7 @@ class Distributional(Likelihood, keras.layers.Layer):
 
         Args:
             raw: Raw outputs [B, ..., C], or [S, B, ..., C] of several draws; float32,
-                or float64 as counts have them: what is made of them has their dtype.
+                or float64 (for counts). The distribution must have their dtype.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no `distribution(raw)`: return a distribution "
@@ -120,7 +120,7 @@ class Distributional(Likelihood, keras.layers.Layer):
         y = tf.cast(y, distribution.dtype)
         return tails.log_tails(distribution, y, self.is_discrete)
 
-    # -- what a subclass makes it from ------------------------------------------------
+    # -- for subclasses ---------------------------------------------------------------
 
     @property
     def outputs_per_target(self) -> int:
@@ -134,26 +134,26 @@ class Distributional(Likelihood, keras.layers.Layer):
         return tf.split(raw, self.outputs_per_target, axis=-1)
 
     def number(self, name: str, dtype) -> tf.Tensor:
-        """The number as it is now, a scalar."""
+        """The current value of a number, a scalar."""
         range_ = self._ranges[name]
         weight = getattr(self, range_.weight_name(name))
         return tf.cast(range_.from_weight(tf.convert_to_tensor(weight)), dtype)
 
     def set_number(self, name: str, value: float) -> None:
-        """Sets a number, in the range it may have."""
+        """Sets a number, which must be in its range."""
         range_ = self._ranges[name]
         weight = range_.to_weight(range_.check(name, value))
         getattr(self, range_.weight_name(name)).assign(weight)
 
     def spread(self, parts) -> tf.Tensor:
-        """The positive number that `varying` names, for all rows or for each."""
+        """The positive number that `varying` names, common to all rows or per row."""
         number = self.number(str(self.varying), parts[0].dtype)
         if not self.heteroscedastic:
             return number
         return number * (tf.nn.softplus(parts[1]) + LEAST_SPREAD)
 
     def logarithm_and_spread(self, raw) -> tuple[tf.Tensor, tf.Tensor]:
-        """A first raw output that is a logarithm, bounded, and the spread beside it."""
+        """The first raw output, a bounded logarithm, and the spread."""
         parts = self.parts(raw)
         return bounded(parts[0]), self.spread(parts)
 
@@ -162,7 +162,7 @@ class Distributional(Likelihood, keras.layers.Layer):
     def element_shape(self, raw_shape):
         each = self.outputs_per_target
         if each == 1:
-            # Of outputs whose number only the data tell, too.
+            # Works also if only the data show the number of outputs.
             return tuple(raw_shape)
         if raw_shape[-1] is None:
             raise ValueError(
@@ -212,7 +212,7 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     def possible(self, bounds, raws):
         if self.is_discrete:
-            # Comparisons leave NaN as it is, and make 0 of -0.
+            # This comparison keeps NaN, and turns -0 into 0.
             return [tf.where(b <= 0, tf.zeros_like(b), b) for b in bounds]
         return kept_possible(bounds, self.distribution(raws))
 
@@ -230,19 +230,19 @@ class Distributional(Likelihood, keras.layers.Layer):
 
 
 class LocationScale(Distributional):
-    """Base of distributions of real numbers around the raw output, in any unit."""
+    """Base of distributions of real numbers in any unit around the raw output."""
 
     has_unit = True
     varying = "scale"
 
-    #: Standard deviation where the number that `varying` names is 1.
+    #: Standard deviation when the number that `varying` names is 1.
     stddev_of_unit = 1.0
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of the noise as it is now, in the units of y.
+        """Current standard deviation of the noise, in the units of y.
 
-        With `heteroscedastic` it is what the network's own numbers are multiplied by.
+        With `heteroscedastic` it is the factor of the network's own numbers.
         """
         return float(self.number(str(self.varying), tf.float32)) * self.stddev_of_unit
 
@@ -255,11 +255,11 @@ class LocationScale(Distributional):
         """Sets the noise, for example to the spread of the data before training.
 
         Args:
-            stddev: Standard deviation in the units of y; with `heteroscedastic` what
-                the network's own numbers are multiplied by.
+            stddev: Standard deviation in the units of y; with `heteroscedastic` the
+                factor of the network's own numbers.
 
         Raises:
-            ValueError: If it is no positive number.
+            ValueError: If it is not a positive number.
         """
         stddev = POSITIVE.check("stddev", stddev)
         self.set_number(self.varying, stddev / self.stddev_of_unit)

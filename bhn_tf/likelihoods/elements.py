@@ -1,6 +1,6 @@
 """Elements of an example, and the weights and masks that say which of them count.
 
-An element is what has a log-probability of its own: a token, a pixel, an output.
+Each element has its own log-probability: a token, a pixel, an output.
 """
 
 import tensorflow as tf
@@ -10,13 +10,13 @@ def align(values, element_shape, name: str) -> tf.Tensor:
     """Gives weights or a mask the axes of the elements, so that they broadcast.
 
     Args:
-        values: Of the elements' shape or of its leading axes ([B] at least), with or
+        values: Have the elements' shape or its leading axes ([B] at least), with or
             without a further axis of 1.
         element_shape: Shape of the elements, [B, ...]; entries may be `None`.
         name: What the values are, for the error.
 
     Returns:
-        The values, with an axis of 1 for each that they lack.
+        The values, with an axis of 1 for each missing axis.
 
     Raises:
         ValueError: If the shape is none of these.
@@ -53,18 +53,17 @@ def both(first, second):
 
 
 def neutral_where_uncounted(values, counted, element_shape, neutral) -> tf.Tensor:
-    """Replaces what belongs to elements that do not count, NaN included.
+    """Replaces the values of elements that do not count, NaN included.
 
-    It has to be done before anything is computed: the gradient of a branch that is
-    not taken is multiplied by 0, and 0 · NaN is NaN.
+    This has to precede all computation: the gradient of a branch that is not taken is
+    multiplied by 0, and 0 · NaN is NaN.
 
     Args:
-        values: Of the elements' shape, or with a further axis (classes), or with
-            several numbers for each element side by side on the last axis (means and
-            spreads).
-        counted: Boolean, of the elements' axes; see `align`.
+        values: Have the elements' shape, or a further axis (classes), or several blocks
+            of the elements side by side on the last axis (means and spreads).
+        counted: Booleans with the elements' axes; see `align`.
         element_shape: Shape of the elements.
-        neutral: The number to put there.
+        neutral: The replacement.
     """
     neutral = tf.cast(neutral, values.dtype)
     if values.shape.rank > len(element_shape):
@@ -72,14 +71,14 @@ def neutral_where_uncounted(values, counted, element_shape, neutral) -> tf.Tenso
     if values.shape[-1] == element_shape[-1]:
         return tf.where(counted, values, neutral)
     if values.shape[-1] % element_shape[-1]:
-        # No block for each element: neutral where none of them counts.
+        # Not blocks of elements: replaced only where no element counts.
         return tf.where(tf.reduce_any(counted, axis=-1, keepdims=True), values, neutral)
     blocks = tf.split(values, values.shape[-1] // element_shape[-1], axis=-1)
     return tf.concat([tf.where(counted, block, neutral) for block in blocks], axis=-1)
 
 
 def nan_where_padded(values, mask) -> tf.Tensor:
-    """Puts NaN in place of what was computed for padding."""
+    """Puts NaN in place of values of padding."""
     if mask is None:
         return values
     mask = tf.cast(align(mask, values.shape, "mask"), tf.bool)

@@ -1,4 +1,4 @@
-"""The likelihood that a user's function makes of raw outputs."""
+"""The likelihood given by a user's function of raw outputs."""
 
 import types
 import warnings
@@ -16,19 +16,19 @@ tfd = tfp.distributions
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class Distribution(Distributional):
-    """Whatever a function makes of the raw outputs: any distribution of TFP.
+    """Any TFP distribution that a function makes from the raw outputs.
 
-    Its batch shape begins with the axes of the raw outputs, rows first; its batch and
-    event shape together are those of the labels. Standard deviations need its mean and
-    variance, intervals its CDF as well.
+    Its batch shape begins with the axes of the raw outputs, rows first; batch and event
+    shape together are the labels' shape. Standard deviations need the distribution's
+    mean and variance; intervals also need its CDF.
 
     Args:
         function: `function(raw)` returns a `tfd.Distribution` for raw outputs
             [B, ..., C] or, for several draws, [S, B, ..., C]: index the last axis as
-            `raw[..., :1]`. A model that is saved with it can be loaded where the
-            function is registered, `@keras.saving.register_keras_serializable()`; a
-            warning says where it is not.
-        is_discrete: Whether labels are whole numbers (in their intervals, too).
+            `raw[..., :1]`. A saved model can be loaded only if the function is
+            registered, `@keras.saving.register_keras_serializable()`; there is a
+            warning if it is not.
+        is_discrete: Whether labels, and so the bounds of intervals, are whole numbers.
         reduction: "sum" or "mean" over the axes of an example.
 
     Example:
@@ -67,7 +67,7 @@ class Distribution(Distributional):
         return distribution
 
     def _batch_and_event_shape(self, raw_shape):
-        """The shapes that the function makes of a raw shape, found by tracing it."""
+        """The distribution's shapes for a raw shape, found by tracing the function."""
         key = tuple(raw_shape)
         if key not in self._shapes:
             found = []
@@ -138,7 +138,7 @@ class Distribution(Distributional):
 
 
 def _warn_unless_registered(function) -> None:
-    """Warns of what Keras saves without a word and then does not find again."""
+    """Warns of a function that Keras would silently save but could not load again."""
     kind = function if isinstance(function, types.FunctionType) else type(function)
     name = keras.saving.get_registered_name(kind)
     if keras.saving.get_registered_object(name) is None:

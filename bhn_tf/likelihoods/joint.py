@@ -1,4 +1,4 @@
-"""The likelihood of several outputs: one likelihood each, added up."""
+"""The likelihood of several outputs: the sum of one log-likelihood each."""
 
 import math
 import numbers
@@ -14,18 +14,18 @@ class Joint(Likelihood, keras.layers.Layer):
     """Independent outputs given the network: `log p(y|x, g) = Σ_k log p_k(y_k|x, g)`.
 
     A model with several outputs makes one from the list or dictionary that it is
-    given; labels and predictions have the outputs' own structure, and labels may also
-    be a dictionary by output name.
+    given. Labels and predictions have the outputs' structure; labels may also be a
+    dictionary by output name.
 
     Args:
         parts: Likelihoods, in the order of the outputs (by key for a dictionary).
         names: Names of the outputs, in that order; `None` until a network gives them.
-        weights: Weight of each output in the objective where `compile` gives none;
+        weights: Weight of each output in the objective if `compile` gives none;
             `None` for 1 each.
 
-    Weights of rows or elements are one for all outputs (an array), or a list or a
-    dictionary by output name, in which `None` and what is left out mean 1. Masks are
-    listed in the order of the outputs.
+    Weights of rows or elements are an array for all outputs, or a list or dictionary by
+    output name, in which `None` or a missing name means 1. Masks are listed in the
+    order of the outputs.
     """
 
     def __init__(self, parts, names=None, weights=None, **kwargs):
@@ -43,17 +43,17 @@ class Joint(Likelihood, keras.layers.Layer):
         return self.parts
 
     def with_parts(self, parts) -> "Joint":
-        """Returns another one with these parts in place of its own, output by output.
+        """Returns a `Joint` of the same outputs with other parts.
 
-        Each model has one to itself: the order of the parts is that model's.
+        Each model needs its own, since the parts are put in that model's order.
         """
         return Joint(parts, self.names, self._own_weights, name=self.name)
 
     def arrange(self, names, endings) -> None:
-        """Puts the parts in the order of a network's outputs, each of them resolved.
+        """Puts the parts, resolved, in the order of a network's outputs.
 
-        It stays the same layer: Keras saves what a model held first, and a second one
-        in another order would get the weights of the first.
+        This changes the layer in place: Keras saves what a model held first, and a
+        second layer with another order would get the weights of the first.
 
         Args:
             names: Names of the outputs, in their order.
@@ -202,7 +202,7 @@ class Joint(Likelihood, keras.layers.Layer):
         return keras.tree.pack_sequence_as(raw, means)
 
     def summarize(self, raws, mask=None):
-        """For each output what its likelihood gives, in the outputs' structure."""
+        """The summary of each output by its likelihood, in the outputs' structure."""
         summaries = self._each(
             lambda part, *values: part.summarize(*values),
             self.flatten(raws),

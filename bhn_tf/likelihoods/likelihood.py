@@ -30,16 +30,16 @@ class Likelihood:
     - `weight` multiplies log-probabilities before that sum: one for each row ([B] or
       [B, 1]), for each element ([B, T]) or for leading axes of the elements, with or
       without a further axis of 1;
-    - `mask` says which elements are no padding: boolean, of leading axes of the
-      elements, as Keras's masks are.
+    - `mask` is False for padding: booleans for leading axes of the elements, like
+      Keras's masks.
 
-    Where the weight is 0 or the mask False, labels and outputs may be anything, NaN
-    too: they reach neither a result nor a gradient.
+    Where the weight is 0 or the mask False, labels and outputs may be anything, even
+    NaN: they reach neither a result nor a gradient.
 
     A subclass has the methods under "to be provided": `element_shape`, `coded_labels`,
     `element_log_prob`, `valid_elements`, `mean`, `summarize` and `label_advice`, and
-    says `is_of_classes` where labels are classes. Where they have a distribution of
-    TFP, `Distribution(function)` is the shorter way.
+    sets `is_of_classes` if labels are classes. If there is a TFP distribution,
+    `Distribution(function)` is shorter.
 
     Args:
         reduction: "sum" over the axes of an example, the log-likelihood itself, or
@@ -57,7 +57,7 @@ class Likelihood:
     # -- to be provided -------------------------------------------------------------
 
     def element_shape(self, raw_shape) -> tuple:
-        """Shape of what has a log-probability of its own, [B, ...]."""
+        """Shape of the elements, which each have a log-probability, [B, ...]."""
         raise _lacks(self, "element_shape")
 
     def coded_labels(self, y, raw_shape) -> tf.Tensor:
@@ -69,11 +69,11 @@ class Likelihood:
         raise _lacks(self, "coded_labels")
 
     def element_log_prob(self, y, raw) -> tf.Tensor:
-        """Log p of each element, [B, ...], at least float32, never clipped."""
+        """Log p of each element, [B, ...], in float32 or better, never clipped."""
         raise _lacks(self, "element_log_prob")
 
     def valid_elements(self, y, raw_shape) -> tf.Tensor:
-        """Whether each coded label has a meaning, of the elements' shape."""
+        """Whether each coded label has a meaning, in the elements' shape."""
         raise _lacks(self, "valid_elements")
 
     def mean(self, raw) -> tf.Tensor:
@@ -83,13 +83,13 @@ class Likelihood:
     def summarize(self, raws, mask=None) -> dict[str, tf.Tensor]:
         """The predictive mean and every score, from raw outputs [S, B, ...].
 
-        Scores of padding (`mask` False) are NaN; the mean is that of any element, as
-        Keras's `predict` gives it.
+        Scores of padding (`mask` False) are NaN; the mean of padding is computed as
+        for any element, as in Keras's `predict`.
         """
         raise _lacks(self, "summarize")
 
     def label_advice(self, raw_shape) -> str:
-        """One sentence that says what labels are expected."""
+        """One sentence that says which labels are expected."""
         raise _lacks(self, "label_advice")
 
     # -- with a default ---------------------------------------------------------------
@@ -100,33 +100,33 @@ class Likelihood:
     #: Whether y is a whole number.
     is_discrete = False
 
-    #: Whether y is a class, whose probabilities are the mean.
+    #: Whether y is a class; the mean is then the probabilities of the classes.
     is_of_classes = False
 
-    #: Whether labels are [time, event], with times that are known only from below.
+    #: Whether labels are [time, event], where some times are only lower bounds.
     is_censored = False
 
     def build_for_outputs(self, raw_shape) -> None:
-        """Makes the state whose shape is that of the outputs, where there is none.
+        """Makes any missing state that depends on the shape of the outputs.
 
         A model calls it when built, with the shape of the raw outputs (or their list).
         """
 
     def neutral_label(self, raw):
-        """A label that is possible for any raw outputs, to stand where none counts."""
+        """A label possible for any raw outputs, to replace labels that do not count."""
         return 0
 
     def clipped(self, log_prob, raw_shape) -> tf.Tensor:
-        """What training takes in place of the elements' log-probabilities."""
+        """What training uses in place of the elements' log-probabilities."""
         return log_prob
 
     def has_label(self, y, raw_shape) -> tf.Tensor | None:
-        """Which coded labels say anything at all; `None` where all do."""
+        """Which coded labels are not missing; `None` if all are there."""
         return None
 
     # -- of several outputs; see `Joint` ---------------------------------------------
 
-    #: Names of the outputs, where there are several.
+    #: Names of the outputs, if there are several.
     output_names: tuple[str, ...] = ()
 
     def parts_of_outputs(self) -> list["Likelihood"]:
@@ -134,7 +134,7 @@ class Likelihood:
         return [self]
 
     def named_log_probs(self, y, raw, weight=None, mask=None) -> dict[str, tf.Tensor]:
-        """`log_prob` of each output by name, where there are several."""
+        """`log_prob` of each output by name, if there are several."""
         return {}
 
     def as_outputs(self, y, outputs):
@@ -148,7 +148,7 @@ class Likelihood:
             given: `compile`'s `loss_weights`; `None` for 1 each.
 
         Raises:
-            ValueError: If they do not fit: one output has nothing to weigh against.
+            ValueError: If they do not fit the outputs; a single output has none.
         """
         if given is not None:
             raise ValueError(
@@ -166,11 +166,11 @@ class Likelihood:
             y: Labels.
             raw: Raw outputs of one draw, [B, ...].
             weight: Weights of rows or elements, or `None`.
-            mask: Which elements are no padding, or `None`.
+            mask: Which elements are not padding, or `None`.
 
         Returns:
-            [B], at least float32: Σ weight · log p over the elements, with
-            `reduction="mean"` divided by the number of those that are no padding.
+            [B], in float32 or better: Σ weight · log p over the elements; with
+            `reduction="mean"` divided by the number of elements that are not padding.
 
         Raises:
             ValueError: If labels, weights or mask do not fit the outputs' shape.
@@ -189,7 +189,7 @@ class Likelihood:
         real = self._real(y, raw.shape, mask)
         counted = both(real, None if weight is None else weight != 0)
         if counted is not None:
-            # Harmless as a logit, as a probability and as a number.
+            # 0.5 is harmless as a logit, as a probability and as a number.
             raw = neutral_where_uncounted(raw, counted, shape, 0.5)
             y = neutral_where_uncounted(y, counted, shape, self.neutral_label(raw))
         elements = finish(self.element_log_prob(y, raw), raw.shape)
@@ -205,7 +205,7 @@ class Likelihood:
         return total / tf.maximum(num_real, 1.0)
 
     def _real(self, y, raw_shape, mask):
-        """Which elements are neither padding nor without a label; `None` for all."""
+        """Which elements are no padding and have a label; `None` for all."""
         if mask is not None:
             mask = tf.cast(align(mask, self.element_shape(raw_shape), "mask"), tf.bool)
         return both(mask, self.has_label(y, raw_shape))
@@ -225,7 +225,7 @@ class Likelihood:
     def log_tails(self, y, raw):
         """Returns log P(Y ≤ y) and log P(Y ≥ y) of each element; for regression only.
 
-        Logarithms, and one for each side, so that targets far away are still ordered.
+        Logarithms of both sides still order targets that are far away.
         """
         raise ValueError(
             f"The score 'quantile' is made of a cumulative distribution function, and "
@@ -233,10 +233,10 @@ class Likelihood:
         )
 
     def possible(self, bounds, raws) -> list[tf.Tensor]:
-        """Returns bounds of y, moved to what y can be.
+        """Returns bounds of y, moved to possible values of y.
 
         Args:
-            bounds: [B, ..., C] each; infinite where there is none.
+            bounds: [B, ..., C] each; infinite if there is no bound.
             raws: Raw outputs of S draws, [S, B, ...].
         """
         return list(bounds)
@@ -264,7 +264,7 @@ class Likelihood:
             y: Labels, an array.
             raw_shape: Shape of the raw outputs, rows first; entries may be `None`.
             weight: Weights of rows or elements: labels of weight 0 are not checked.
-            mask: Which elements are no padding: the others are not checked.
+            mask: Which elements are not padding: padding is not checked.
 
         Raises:
             ValueError: If a label is out of range, not finite or of another shape.
@@ -291,7 +291,7 @@ class Likelihood:
 
     def _valid_and_counted(self, y, raw_shape, weight, mask):
         _refuse_dictionary(y)
-        # Labels may have any number of rows, whatever batch a network was made for.
+        # Labels may have any number of rows, even if the network's batch size is fixed.
         raw_shape = (None, *raw_shape[1:])
         y = self.coded_labels(y, raw_shape)
         counted = self._real(y, raw_shape, mask)
@@ -342,7 +342,7 @@ def match_targets(y, shape, dtype=None) -> tf.Tensor:
 
 
 def require_rank(y) -> None:
-    """Raises `ValueError` for labels of unknown rank: their coding cannot be told."""
+    """Raises `ValueError` for labels of unknown rank, which hides their coding."""
     if y.shape.rank is None:
         raise ValueError(
             "The number of axes of the labels is not known. Set it in the data set "

@@ -15,17 +15,16 @@ class Ordinal(Likelihood, keras.layers.Layer):
 
     `P(y <= k) = sigmoid(c_k - raw)` with K - 1 ascending cut points c (McCullagh,
     "Regression models for ordinal data", 1980): the larger the output, the higher the
-    class. They start where the output 0 makes all classes equally likely. Mean and
-    scores are those of class probabilities, as of `Categorical`.
+    class. They start where an output of 0 makes all classes equally likely. Mean and
+    scores are those of class probabilities, as in `Categorical`.
 
     Labels are class numbers [B] (or [B, 1], or one-hot [B, K]) for raw outputs [B, 1];
     for several targets [B, ..., C], class numbers [B, ..., C].
 
     Args:
-        num_classes: Number K of classes; 5, as answers are often asked for, unless
-            told.
-        trainable: Whether the cut points are learned; else the network has to lay its
-            outputs between them.
+        num_classes: Number K of classes; 5 by default, common in questionnaires.
+        trainable: Whether the cut points are learned; otherwise the network has to
+            place its outputs between fixed ones.
         reduction: "sum" or "mean" over the elements of an example.
 
     Example:
@@ -57,7 +56,7 @@ class Ordinal(Likelihood, keras.layers.Layer):
             initializer=keras.initializers.Constant(cuts[0]),
             trainable=trainable,
         )
-        # Logarithms of the distances: the cut points stay in order.
+        # Logarithms of the distances, so that the cut points stay in order.
         distances = tf.math.log(tf.constant(np.diff(cuts)))
         self.log_distances = self.add_weight(
             name="log_distances",
@@ -76,7 +75,7 @@ class Ordinal(Likelihood, keras.layers.Layer):
     def logits(self, raw) -> tf.Tensor:
         """Normalised log-probabilities of the classes, [B, ..., K].
 
-        Of several targets [B, ..., C, K]; a single one has no axis of its own.
+        For several targets [B, ..., C, K]; a single target has no axis.
         """
         raw = at_least_float32(raw)
         cuts = tf.cast(self.cut_points(), raw.dtype)
@@ -118,12 +117,12 @@ class Ordinal(Likelihood, keras.layers.Layer):
         return self._classes.summarize(self.logits(raws), mask)
 
     def interval(self, raws, level):
-        """Lowest and highest class of the central interval, numbers of [B, ...]."""
+        """Lowest and highest class number of the central interval, [B, ...] each."""
         reached = tf.cumsum(tf.reduce_mean(self.mean(raws), axis=0), axis=-1)
         tail = (1.0 - tf.cast(level, reached.dtype)) / 2.0
 
         def quantile(probability):
-            # The last class is reached whatever rounding says of the sum.
+            # The last class is always reached, even if the sum rounds below 1.
             below = tf.cast(reached[..., :-1] < probability, reached.dtype)
             return tf.reduce_sum(below, axis=-1)
 

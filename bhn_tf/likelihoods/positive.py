@@ -12,7 +12,7 @@ tfd = tfp.distributions
 
 
 class _Positive(Distributional):
-    """Positive numbers; their intervals are found on the scale of logarithms."""
+    """Base of positive numbers; their intervals are found on the log scale."""
 
     def neutral_label(self, raw):
         return 1
@@ -27,13 +27,13 @@ class _Positive(Distributional):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class LogNormal(_Positive):
-    """Positive numbers whose logarithm is Gaussian: raw outputs are its mean.
+    """Positive numbers whose logarithm is Gaussian, with raw outputs as its mean.
 
     Labels are positive, [B, ..., C], or [B] for a single output. The mean of y is
     `exp(raw + stddev² / 2)`, its median `exp(raw)`.
 
     Args:
-        stddev: Standard deviation of log y, about the relative error of y.
+        stddev: Standard deviation of log y, roughly the relative error of y.
         trainable: Whether one standard deviation for all rows is learned.
         heteroscedastic: Whether the network gives each row its own: see `Gaussian`.
         reduction: "sum" or "mean" over the outputs.
@@ -70,7 +70,7 @@ def log_normal_interval(loc, stddev, level) -> tuple[tf.Tensor, tf.Tensor]:
 
     Args:
         loc: Means of the logarithm under each draw, [S, B, ..., C].
-        stddev: Its standard deviations.
+        stddev: Standard deviations of the logarithm.
         level: Probability of the interval.
     """
     low, high = central_interval(tfd.Normal(loc, stddev), level)
@@ -101,7 +101,7 @@ class Beta(Distributional):
 
     varying = "concentration"
 
-    # Beyond, a share of float32 is 1.
+    # Beyond it, a float32 share rounds to 1.
     _largest_logit = 15.0
 
     def __init__(

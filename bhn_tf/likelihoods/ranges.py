@@ -1,4 +1,4 @@
-"""Numbers of a likelihood that may be learned, and the weights that stand for them."""
+"""Ranges of a likelihood's learnable numbers, and the weights that represent them."""
 
 import dataclasses
 import math
@@ -13,8 +13,8 @@ class Range:
 
     Args:
         low: Lower end.
-        high: Upper end; infinite for a logarithm, else a logit is learned.
-        words: What a number of this range is, for the error.
+        high: Upper end. If infinite, a logarithm is learned, otherwise a logit.
+        words: Describes a number of this range, for the error.
     """
 
     low: float
@@ -25,9 +25,9 @@ class Range:
         """Returns `value` as a float.
 
         Raises:
-            ValueError: If it is no number of the range.
+            ValueError: If it is not a number in the range.
         """
-        # Also an array of no axis, which NumPy makes of a sum; a text is none.
+        # Allows arrays without axes, such as NumPy's sums, but no text.
         is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
         if not (is_number and self.low < value < self.high and math.isfinite(value)):
             raise ValueError(f"Expected `{name}` to be {self.words}, got {value!r}.")
@@ -43,7 +43,7 @@ class Range:
 
     def from_weight(self, weight) -> tf.Tensor:
         if math.isinf(self.high):
-            # 0 + x would be x; kept apart so that no operation is spent on it.
+            # Adding a `low` of 0 would cost an operation.
             return tf.exp(weight) + self.low if self.low else tf.exp(weight)
         return self.low + (self.high - self.low) * tf.sigmoid(weight)
 

@@ -12,19 +12,19 @@ from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32
 class Standardized(Likelihood, keras.layers.Layer):
     """A likelihood of `(y - loc) / scale`, with labels and answers in y's own units.
 
-    Networks start near 0 with noise near 1, and targets may run from 25 to 346. With
-    the mean and the standard deviation of the training targets, kept as weights that
-    are saved and not trained, both agree. The log-probability is that of y itself:
+    Networks start with outputs near 0 and noise near 1, but targets may run from 25 to
+    346. The mean and standard deviation of the training targets, kept as untrained
+    weights, reconcile both. The log-probability is that of y itself:
     `log p((y - loc) / scale) - log(scale)`.
 
     Args:
-        likelihood: What the standardised targets follow, such as `Gaussian()`; its
+        likelihood: Likelihood of the standardised targets, such as `Gaussian()`; its
             `stddev` is in standard units.
         num_outputs: Number C of target columns, each with its own `loc` and `scale`;
             `None` to take it from the network or from the first `adapt`.
 
     Raises:
-        ValueError: If the likelihood is none of real numbers in a unit.
+        ValueError: If the likelihood is not one of real numbers with a unit.
 
     Example:
         >>> from bhn_tf.likelihoods import Gaussian, Standardized
@@ -69,7 +69,7 @@ class Standardized(Likelihood, keras.layers.Layer):
         if self.num_outputs is None:
             self._make_weights(outputs)
         elif self.num_outputs != outputs:
-            # One column would be broadcast against several, silently.
+            # One column would silently broadcast against several.
             raise ValueError(
                 f"The network has {outputs} outputs, and `Standardized` was made for "
                 f"targets of {self.num_outputs} columns."
@@ -77,22 +77,22 @@ class Standardized(Likelihood, keras.layers.Layer):
 
     @property
     def is_adapted(self) -> bool:
-        """Whether `adapt` was called, also before the weights were saved."""
+        """Whether `adapt` was called, even if before saving."""
         return self.num_outputs is not None and bool(
             keras.ops.convert_to_numpy(self.was_adapted)
         )
 
     def adapt(self, y, weight=None) -> None:
-        """Takes `loc` and `scale` from targets; before training, and once.
+        """Takes `loc` and `scale` from targets; to be called once, before training.
 
         Args:
             y: Training targets, [N, ..., C], or [N] for a single output. A column
                 that does not vary gets the scale 1.
-            weight: Weights of rows or elements; what has weight 0 may be anything.
+            weight: Weights of rows or elements; targets of weight 0 may be anything.
 
         Raises:
-            ValueError: If the number of columns is another, or a target that counts
-                is not finite.
+            ValueError: If the number of columns differs, or a target that counts is
+                not finite.
         """
         y = np.asarray(y, "float64")
         if y.ndim == 1 or (self.num_outputs == 1 and y.shape[-1] != 1):
@@ -114,7 +114,7 @@ class Standardized(Likelihood, keras.layers.Layer):
         variance = np.ma.average((y - loc) ** 2, axis=0, weights=weight)
         variance = np.ma.filled(variance, 0.0)
         scale = np.sqrt(variance)
-        # Less than float32 can tell from a constant is no spread.
+        # A spread that float32 cannot resolve counts as none.
         varies = scale > np.finfo("float32").eps * np.abs(loc)
         if self.num_outputs is None:
             self._make_weights(y.shape[-1])
@@ -164,7 +164,7 @@ class Standardized(Likelihood, keras.layers.Layer):
         return self._in_units(self.likelihood.mean(raw))
 
     def summarize(self, raws, mask=None):
-        """The base's mean and standard deviations, in the units of y."""
+        """The wrapped likelihood's summary, in the units of y."""
         summary = dict(self.likelihood.summarize(raws, mask))
         mean = summary.pop("mean")
         _, scale = self._loc_and_scale(mean.dtype)

@@ -1,9 +1,9 @@
-"""Between which numbers y lies, where TFP's distributions can tell."""
+"""The range of values that y can take, as far as TFP's distributions show it."""
 
 import tensorflow as tf
 
-# What a bijector makes of numbers as large as these is the end of its range; a range
-# that reaches as far has no end.
+# A bijector maps numbers as large as `_FAR` to the ends of its range; an end beyond
+# `_ENDLESS` counts as infinite.
 _FAR = 1e30
 _ENDLESS = 1e29
 
@@ -15,8 +15,7 @@ def support(distribution) -> tuple[tf.Tensor, tf.Tensor]:
         distribution: A TFP distribution of single numbers.
 
     Returns:
-        Two tensors of its batch shape; infinite where there is no end, or none that
-        the distribution tells.
+        Two tensors of its batch shape; infinite where there is no end, or no known one.
 
     Example:
         >>> import tensorflow_probability as tfp
@@ -33,7 +32,7 @@ def support(distribution) -> tuple[tf.Tensor, tf.Tensor]:
     if bijector is not None:
         far = tf.constant(_FAR, distribution.dtype)
         ends = bijector.forward(-far), bijector.forward(far)
-        # A bijector may fall, such as a reciprocal.
+        # A bijector may be decreasing, such as a reciprocal.
         low, high = tf.minimum(*ends), tf.maximum(*ends)
         low = tf.where(low > -_ENDLESS, low, -infinity)
         high = tf.where(high < _ENDLESS, high, infinity)
@@ -42,31 +41,31 @@ def support(distribution) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def kept_possible(bounds, distribution) -> list[tf.Tensor]:
-    """Returns bounds of a mixture over the first axis, moved to what it can be.
+    """Returns bounds of a mixture over the first axis, moved into its support.
 
-    A search for a bound ends within a tolerance, which may lie outside.
+    A search ends within a tolerance, so that a bound may lie outside.
 
     Args:
-        bounds: Of y, [B, ...] each.
-        distribution: One for each draw, [S, B, ...].
+        bounds: Bounds of y, [B, ...] each.
+        distribution: A distribution for each draw, [S, B, ...].
     """
     low, high = support(distribution)
     low, high = tf.reduce_min(low, axis=0), tf.reduce_max(high, axis=0)
-    # Comparisons leave NaN as it is.
+    # These comparisons keep NaN.
     bounds = [tf.where(bound < low, low, bound) for bound in bounds]
     return [tf.where(bound > high, high, bound) for bound in bounds]
 
 
 def outside(distribution, y, probability) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tells where y is below, or above, all that is possible.
+    """Returns where y is below, and where above, the support.
 
     There TFP's functions may give NaN, or anything.
 
     Args:
         distribution: A TFP distribution of single numbers, with a mean.
         y: Values.
-        probability: What TFP gave there, or its logarithm: NaN, of what has a mean, is
-            taken to be outside.
+        probability: TFP's probability of them, or its logarithm. Where it is NaN, y is
+            taken to be outside, on its side of the mean.
 
     Returns:
         Two tensors of booleans.

@@ -1,8 +1,8 @@
 """Logarithms of both tails of a distribution, exact far out and ordered beyond.
 
-`log(1 - cdf)` is -inf from where a CDF rounds to 1, which in float32 is six standard
-deviations out. Here each tail has a formula of its own, and where that, too, is below
-the smallest number, the density goes on in its place: it falls in the same order.
+`log(1 - cdf)` is -inf once the CDF rounds to 1, in float32 six standard deviations out.
+Here each tail has its own formula; where even that falls below the smallest number, the
+density, which falls in the same order, takes its place.
 """
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from bhn_tf.likelihoods.support import outside
 
 tfd = tfp.distributions
 
-# From this rate on an asymptotic formula is closer than a series.
+# From this rate on, an asymptotic formula is more accurate than a series.
 _MANY = 1e5
 # A little below the logarithm of the smallest normal number of float32.
 _BEYOND = -88.0
@@ -23,7 +23,7 @@ def log_tails(distribution, y, is_discrete: bool = False):
 
     Args:
         distribution: A TFP distribution with a CDF.
-        y: Values of its batch shape; of counts, what lies between is interpolated.
+        y: Values of its batch shape; between counts, tails are interpolated.
         is_discrete: Whether Y is a whole number.
 
     Returns:
@@ -45,10 +45,10 @@ def log_tails(distribution, y, is_discrete: bool = False):
     is_outside = tf.logical_or(*outside(distribution, y, density))
     density = tf.where(is_outside, -float("inf"), density)
     if is_discrete:
-        # What TFP interpolates there means nothing.
+        # Between possible values, TFP's interpolation means nothing.
         density = tf.where(_is_possible(distribution, y), density, -float("inf"))
     density = tf.minimum(density, _BEYOND)
-    # Some of TFP's lose what a graph knows of the shape, and loops insist on it.
+    # Some TFP distributions lose the static shape, which loops require.
     return tuple(
         tf.ensure_shape(tf.where(tf.math.is_inf(tail), density, tail), shape)
         for tail in (lower, upper)
@@ -75,7 +75,7 @@ def _require_single_numbers(distribution):
 
 
 def cdf(distribution, y, is_discrete: bool = False):
-    """Returns P(Y ≤ y): 0 below and 1 above all that is possible.
+    """Returns P(Y ≤ y), which is 0 below and 1 above the support.
 
     Args:
         distribution: A TFP distribution with a mean and a CDF.
@@ -106,7 +106,7 @@ def _is_possible(distribution, y):
 
 
 def _of_counts(y, lower, upper):
-    """Tails of what is 0 or more, from functions that are given possible values."""
+    """Tails of counts, from functions that are called only with possible values."""
     dtype, y = y.dtype, _wide(y)
     is_count, is_above_0 = y >= 0, y > 0
     lower = lower(tf.where(is_count, y, tf.zeros_like(y)))
@@ -118,7 +118,7 @@ def _of_counts(y, lower, upper):
 
 
 def _wide(values):
-    """Incomplete gamma and beta functions of large counts need all of float64."""
+    """Casts to float64, which incomplete gamma and beta functions of counts need."""
     return tf.cast(values, tf.float64)
 
 
@@ -137,10 +137,10 @@ def _poisson(distribution, y):
 
 
 def _gamma_above(shape, value, sign=1.0):
-    """log P(G > value) of a gamma variable of unit scale; with -1 that of being below.
+    """log P(G > value) for a gamma variable of unit scale; with -1, log P(G < value).
 
-    Its cube root is nearly Gaussian (Wilson and Hilferty, 1931), for large shapes to
-    more digits than TensorFlow's series has there.
+    Its cube root is nearly Gaussian (Wilson and Hilferty, 1931); for large shapes this
+    is more accurate than TensorFlow's series.
     """
     shape = tf.maximum(_wide(shape), tf.ones([], tf.float64))
     center = 1.0 - 1.0 / (9.0 * shape)
