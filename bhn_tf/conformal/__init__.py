@@ -1,4 +1,4 @@
-"""Guarantees: intervals and sets that hold the truth as often as they say.
+"""Guarantees: intervals and sets that hold the truth as often as promised.
 
 Conformity scores are in `interval_scores.py` and `set_scores.py`, thresholds in
 `ranks.py`, the error rate of answered rows in `risk.py`.

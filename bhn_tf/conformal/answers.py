@@ -10,12 +10,12 @@ from bhn_tf.conformal.temperature import tempered
 
 
 class OutputAnswers:
-    """What is made of the raw outputs [S, B, ...] of one output.
+    """Answers from the raw outputs [S, B, ...] of one output.
 
     Args:
         likelihood: p(y|x, g) of the output.
         score: An `IntervalConformity` or a `SetConformity`.
-        temperature: What the averaged probabilities are recalibrated by, or `None`.
+        temperature: Recalibrates the averaged probabilities; or `None`.
         allow_empty: Whether a set may hold no class.
     """
 
@@ -59,13 +59,13 @@ class OutputAnswers:
         return predictive.possible(*self._score.interval(predictive, thresholds))
 
     def set(self, x, raws, thresholds, seed):
-        """Booleans [B, C]: the classes whose score is at most the thresholds."""
+        """The classes whose score is at most the thresholds, booleans [B, C]."""
         p = self.probabilities(raws)
         scores = self._of_classes(x, p, seed)
         return set_of(scores, thresholds, p, self._allow_empty)
 
     def scores(self, x, y, raws, seed):
-        """Scores of calibration labels, [B, ...], and of how sure the model is."""
+        """Conformity scores of calibration labels, [B, ...], and uncertainty scores."""
         if self.makes_intervals:
             predictive = Predictive(self._likelihood, raws)
             y = tf.cast(y, predictive.mean.dtype)
@@ -76,10 +76,10 @@ class OutputAnswers:
         return own, {**self._likelihood.summarize(raws), "mean": p}
 
     def probabilities(self, raws):
-        """Averaged probabilities of two classes or more, [B, C], as they come.
+        """Averaged probabilities of two or more classes, [B, C], not recalibrated.
 
-        Not recalibrated: the temperature has seen the calibration labels, and scores
-        must not depend on them.
+        The temperature has seen the calibration labels, and scores must not depend on
+        them.
         """
         p = self._plain_mean(raws)
         return tf.concat([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
@@ -97,7 +97,7 @@ class CalibratedAnswers:
     Args:
         model: A built `PredictiveModel`.
         outputs: `OutputAnswers` of each output, in their order.
-        seed: Seed of the numbers of randomised scores.
+        seed: Seed of randomised scores.
     """
 
     def __init__(self, model, outputs, seed: int):
@@ -121,7 +121,7 @@ class CalibratedAnswers:
         Args:
             x: Inputs.
             values: Draws.
-            *thresholds: Those of each such output.
+            *thresholds: The thresholds of each such output.
         """
         pairs = zip(self._pairs(x, values, True), thresholds, strict=True)
         return [output.interval(raws, limits) for (output, raws), limits in pairs]
@@ -134,7 +134,7 @@ class CalibratedAnswers:
         ]
 
     def scores(self, x_and_y, values):
-        """A list with the scores of calibration labels, a label for each output."""
+        """A list with the scores of each output's calibration labels."""
         x, labels = x_and_y
         raws, _ = self._model.answers.raws(x, values)
         each = zip(self._outputs, labels, keras.tree.flatten(raws), strict=True)
@@ -153,12 +153,12 @@ class CalibratedAnswers:
 
 
 def in_structure_of(outputs, values: list):
-    """Returns a value for each output, such as a dictionary, as the outputs are given.
+    """Returns a value for each output in the structure of the outputs.
 
     Args:
         outputs: One output, or a list or dictionary of them.
-        values: In the order of `keras.tree.flatten`; `None` where there is none, which
-            a dictionary leaves out.
+        values: In the order of `keras.tree.flatten`; `None` for no value, which a
+            dictionary leaves out.
 
     Example:
         >>> in_structure_of({"b": 0, "a": 0}, [1, None]), in_structure_of(0, [2])

@@ -13,13 +13,13 @@ from bhn_tf.models.answers import answer_batches
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class Calibrated(CalibrationState):
-    """A model, draws of it that are frozen, and the scores of calibration rows.
+    """A model with frozen draws and the scores of calibration rows.
 
     `bhn_tf.conformal.calibrate` makes one. It is saved with `.save("c.keras")` and
     loaded with `keras.saving.load_model`, and is not trained further: a model that
     has changed has to be calibrated again.
 
-    Of a model with several outputs each is calibrated on its own, and answers come in
+    If a model has several outputs, each is calibrated on its own, and answers come in
     the outputs' structure.
 
     Arguments and attributes are those of `CalibrationState`.
@@ -72,22 +72,22 @@ class Calibrated(CalibrationState):
     ):
         """Returns intervals that hold y with a probability of at least `level`.
 
-        The probability is over calibration rows and a new row that are exchangeable:
-        on average over rows, and not for every row. Each target column has it on its
-        own, and so has each output. A row with a NaN input gets NaN.
+        The probability is over exchangeable calibration rows and a new row: it holds on
+        average over rows, not for every row. It holds separately for each target column
+        and each output. A row with a NaN input gets NaN.
 
         Args:
             x, batch_size, verbose, steps, callbacks: As in `predict`.
             level: A probability, read to six decimals.
-            by: The group of each row, [rows], where the model was calibrated by groups;
-                or a dictionary of these by output name.
+            by: The group of each row, [rows], if the model was calibrated by groups; or
+                a dictionary of these by output name.
 
         Returns:
-            Arrays `(lower, upper)`, [rows, C] each, in the units of y and within what
-            y can be; of a score that bounds one side, the other is the end of that,
-            or infinite. Of several outputs each of the two is in their structure, for
-            those of numbers: a dictionary leaves the others out, a list has `None` in
-            their place.
+            Arrays `(lower, upper)`, [rows, C] each, in the units of y and within its
+            range. If the score bounds only one side, the other is the end of that
+            range, or infinite. For several outputs each of the two has their structure,
+            without outputs of classes: a dictionary leaves these out, a list has `None`
+            in their place.
 
         Raises:
             ValueError: If there are too few calibration rows for the level, a group
@@ -121,16 +121,16 @@ class Calibrated(CalibrationState):
     ):
         """Returns sets that hold the class with a probability of at least `level`.
 
-        The probability is over calibration rows and a new row that are exchangeable;
-        calibrated `by="class"` it holds for the rows of each class on their own. A row
+        The probability is over exchangeable calibration rows and a new row; if
+        calibrated `by="class"`, it holds for the rows of each class separately. A row
         with a NaN input gets the set of all classes.
 
         Args:
             As `predict_interval`.
 
         Returns:
-            Booleans [rows, C]; of one yes-or-no output [rows, 2]. Of several outputs
-            they are in their structure, for those of classes.
+            Booleans [rows, C], or [rows, 2] for one yes-or-no output. For several
+            outputs they have their structure, without outputs of numbers.
 
         Raises:
             ValueError: As `predict_interval`, or if y is a number.
@@ -152,7 +152,7 @@ class Calibrated(CalibrationState):
     # -- how -------------------------------------------------------------------------
 
     def _limits(self, x, level, by, makes_intervals):
-        """Thresholds of each output of a kind, and whether they are of each row."""
+        """Thresholds of each output of a kind, and whether they differ by row."""
         num_rows = feed_of(x).num_rows
         names = self.likelihood.output_names or (None,)
         if isinstance(by, dict):
@@ -222,19 +222,19 @@ class Calibrated(CalibrationState):
     ) -> str:
         """Writes the next version of a SavedModel with frozen draws.
 
-        Beside the signatures of `PredictiveModel.export(..., ensemble=True)` it has
-        `predict_interval(inputs, level)` → `lower` and `upper`, or
-        `predict_set(inputs, level)` → `set`; `level` is a float32 scalar. Of several
-        outputs they answer `<output>_lower`, `<output>_upper` and `<output>_set`. Where
-        the model was calibrated by groups, they take `by` [rows], int64 or texts, too;
-        where outputs have other groups each, `<output>_by`.
+        In addition to the signatures of `PredictiveModel.export(..., ensemble=True)` it
+        has `predict_interval(inputs, level)` → `lower` and `upper`, or
+        `predict_set(inputs, level)` → `set`; `level` is a float32 scalar. For several
+        outputs they answer `<output>_lower`, `<output>_upper` and `<output>_set`. If
+        the model was calibrated by groups, they also take `by` [rows], int64 or texts;
+        if outputs have different groups, `<output>_by`.
 
         Args:
             directory: Folder of versions.
             signatures: Names of the signatures to be written; `None` for all.
             metrics: What the model card tells of the model's quality.
-            class_names: What the classes are called, [C], of several outputs a
-                dictionary by output name: for files of scores and the page.
+            class_names: Names of the classes, [C], or for several outputs a dictionary
+                by output name; used in files of scores and on the page.
 
         Returns:
             The path of the new version.

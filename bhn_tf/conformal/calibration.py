@@ -1,4 +1,4 @@
-"""Calibration: a score of every calibration row, sorted."""
+"""Calibration: the sorted scores of calibration rows."""
 
 import keras
 import numpy as np
@@ -29,35 +29,35 @@ def calibrate(
     allow_empty: bool = False,
     batch_size: int | None = None,
 ) -> Calibrated:
-    """Returns a model whose intervals or sets hold the truth as often as they say.
+    """Returns a model whose intervals or sets hold the truth as often as promised.
 
-    Split conformal prediction. Its promise holds whatever the model is, if the
+    This is split conformal prediction. Its promise holds for any model, if the
     calibration rows were not trained on and are exchangeable with the rows to come.
 
-    Of several outputs each is calibrated on its own, those of numbers for
-    `predict_interval` and those of classes for `predict_set`.
+    Several outputs are calibrated separately, those of numbers for `predict_interval`
+    and those of classes for `predict_set`.
 
     Args:
         model: A trained `BayesianHypernet` or baseline.
         x, y: Arrays of calibration rows, which training has not seen; y in the
             outputs' structure or a dictionary by output name.
-        score: Of regressions "normalized" (the default), "absolute", "quantile",
-            "lower_bound" (the only one, and the default, of times that may be
-            censored), "upper_bound", or a function `(y, answers)`; of classes "lac"
+        score: For regressions "normalized" (the default), "absolute", "quantile",
+            "lower_bound" (for times that may be censored, the default and the only
+            choice), "upper_bound", or a function `(y, answers)`; for classes "lac"
             (the default), "aps", "raps", or a function of probabilities; or an
-            instance from `bhn_tf.conformal`, such as `RAPS(lam=0.1, k=2)`. Of several
+            instance from `bhn_tf.conformal`, such as `RAPS(lam=0.1, k=2)`. For several
             outputs one for all, or a dictionary by output name.
         num_samples: S, the number of draws, which are frozen; 0 for the centre.
         seed: A non-negative integer. The draws are those of
             `model.predict(x, num_samples=num_samples, seed=seed)`.
-        by: `None` for one promise over all rows; "class" for one a class; or the group
-            of each calibration row, integers or texts [n], for one a group. Of several
-            outputs one for all, or a dictionary by output name.
-        temperature: Whether to recalibrate averaged probabilities of classes, too, on
-            the same rows. It changes `predict` alone: scores that had seen the labels
+        by: `None` for one promise over all rows; "class" for one per class; or the
+            group of each calibration row, integers or texts [n], for one per group. For
+            several outputs one for all, or a dictionary by output name.
+        temperature: Whether to recalibrate averaged probabilities of classes as well,
+            on the same rows. It changes only `predict`: scores that had seen the labels
             would void the promise.
-        allow_empty: Whether a set may hold no class; otherwise it then holds the
-            likeliest.
+        allow_empty: Whether a set may hold no class; otherwise such a set gets the
+            likeliest class.
         batch_size: Rows scored at a time.
 
     Returns:
@@ -107,7 +107,7 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
     )
     num_draws = max(int(draws.shape[0]), len(model.posterior.networks))
     rows = model.answers.rows_at_a_time(batch_size, num_draws)
-    # A list would be taken for one tensor.
+    # Tuples, since `from_tensor_slices` takes a list for one tensor.
     labels = tuple(output.y for output in outputs)
     arrays = keras.tree.lists_to_tuples((feed_of(x).as_tensors().x, labels))
     batches = tf.data.Dataset.from_tensor_slices(arrays).batch(rows)
@@ -115,7 +115,7 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
 
 
 def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
-    """What is kept of the scores of one output, and of its answers."""
+    """What is kept of the scores and answers of one output."""
     mean = answers.pop("mean")
     if not output.classifies and np.isnan(mean).all():
         raise ValueError(

@@ -1,9 +1,9 @@
-"""Whether rows still come from where the calibration rows came from.
+"""Tests whether rows still come from the distribution of the calibration rows.
 
 A guarantee holds as long as rows are exchangeable. A conformal martingale bets against
-that: its wealth starts at 1 and stays there on average while rows are exchangeable, so
-that by Ville's inequality it ever reaches 1 / rate with a probability of at most the
-rate, however long it is watched (Vovk, Gammerman and Shafer, "Algorithmic Learning in a
+that: its wealth starts at 1 and stays there on average while rows are exchangeable. By
+Ville's inequality, the probability that it ever reaches 1 / rate is at most the rate,
+however long it is watched (Vovk, Gammerman and Shafer, "Algorithmic Learning in a
 Random World", 2005; the bets are the simple jumper of Vovk et al., "Retrain or not
 retrain: conformal test martingales for change-point detection", 2021).
 """
@@ -22,8 +22,8 @@ class ConformalMartingale:
     """Bets against the exchangeability of scores, one after another.
 
     The p-value of a score is its rank among all scores before it, calibration and
-    later ones, with ties broken at random: only so are p-values independent and
-    uniform, also where calibration rows are few.
+    later ones, with ties broken at random: only then are p-values independent and
+    uniform, even with few calibration rows.
 
     Args:
         scores: Scores of calibration rows, [n], higher = stranger. NaN counts as
@@ -31,7 +31,7 @@ class ConformalMartingale:
         seed: Seed of the ties.
 
     Attributes:
-        log_wealth: log of the wealth, of bets on p-values that are too small or too
+        log_wealth: log of the wealth from bets on p-values that are too small or too
             large.
 
     Example:
@@ -66,7 +66,7 @@ class ConformalMartingale:
         first = bisect.bisect_left(self._seen, score)
         last = bisect.bisect_right(self._seen, score)
         above = len(self._seen) - last
-        # Itself among its ties.
+        # The score counts among its own ties.
         ties = self._rng.uniform() * (last - first + 1)
         p_value = (above + ties) / (len(self._seen) + 1)
         self._seen.insert(last, score)
@@ -74,7 +74,7 @@ class ConformalMartingale:
         wealth = spread * (1 + _BETS * (p_value - 0.5))
         total = wealth.sum()
         self.log_wealth += math.log(total)
-        # Shares of the wealth, which itself may be any number.
+        # Kept as shares of the wealth, since the wealth itself may overflow.
         self._wealth = wealth / total
         return self.log_wealth
 
@@ -82,8 +82,8 @@ class ConformalMartingale:
 class DriftMonitor:
     """Watches the rows that a calibrated model is asked about.
 
-    Labels are not needed: rows are compared by how unsure the model is of them. What
-    leaves that unchanged is not seen.
+    Labels are not needed: rows are compared by how unsure the model is of them. A drift
+    that leaves this unchanged is not seen.
 
     Args:
         calibrated: A `Calibrated` model.
@@ -92,14 +92,14 @@ class DriftMonitor:
         score: A key of `predict_uncertainty`; `None` for "predictive_entropy" of
             classes and "std" of numbers.
         seed: Seed of the ties.
-        output: Name of the output that is watched, where there are several.
+        output: Name of the output to watch, if there are several.
 
     Attributes:
-        num_rows: Rows that were watched.
-        alarm_at: Number of the row, from 1, at which it was raised; `None` before.
+        num_rows: Number of rows watched so far.
+        alarm_at: Number of the row, from 1, that raised the alarm; `None` before.
 
     Raises:
-        ValueError: If the rate is no probability, or there is no such score.
+        ValueError: If the rate is not a probability, or there is no such score.
 
     Example:
     ```python
@@ -133,7 +133,7 @@ class DriftMonitor:
 
     @property
     def alarm(self) -> bool:
-        """Whether the alarm was raised; it stays so."""
+        """Whether the alarm was raised; it never ends."""
         return self.alarm_at is not None
 
     @property
@@ -149,7 +149,7 @@ class DriftMonitor:
             batch_size: As in `predict`.
 
         Returns:
-            Whether the alarm is raised, by these rows or before.
+            Whether the alarm was raised, by these rows or earlier.
         """
         answers = self._calibrated.predict_uncertainty(x, batch_size, verbose=0)
         names = self._calibrated.likelihood.output_names

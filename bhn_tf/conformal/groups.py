@@ -1,4 +1,4 @@
-"""Groups of rows that each have a threshold of their own."""
+"""Groups of rows, each with its own threshold."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ def group_values(by, num_rows: int) -> np.ndarray:
         num_rows: n.
 
     Raises:
-        ValueError: If there is not one for each row, or they are something else.
+        ValueError: If there is not one for each row, or they have another type.
 
     Example:
         >>> group_values([True, False], 2).tolist()
@@ -37,7 +37,7 @@ def group_values(by, num_rows: int) -> np.ndarray:
 
 
 def index_of(by: np.ndarray, groups: list) -> np.ndarray:
-    """Returns the place of each row's group among the calibrated ones, [n], int64.
+    """Returns the index of each row's group among the calibrated ones, [n], int64.
 
     Raises:
         ValueError: If a group was not calibrated.

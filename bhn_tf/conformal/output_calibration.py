@@ -1,4 +1,4 @@
-"""What calibration has found for one output of a model."""
+"""The result of calibration for one output of a model."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from bhn_tf.conformal.answers import OutputAnswers
 from bhn_tf.conformal.interval_scores import IntervalConformity
 from bhn_tf.metrics import RejectThreshold
 
-#: Of which a model card tells the coverage, and among which the page lets choose.
+#: Levels whose coverage is on a model card, and that the page offers.
 USUAL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -18,13 +18,13 @@ class OutputCalibration(keras.layers.Layer):
 
     Args:
         score: An `IntervalConformity` or a `SetConformity`.
-        arrays: What calibration has found: `scores` [n, ...] sorted within each group,
-            `doubts` [n, names], `temperature`, and of classes `wrong` [n].
+        arrays: The results of calibration: `scores` [n, ...] sorted within each group,
+            `doubts` [n, names], `temperature`, and for classes `wrong` [n].
         counts: Number of rows of each group.
-        by: `None`, "class", or the groups that were given, in their order.
-        doubt_names: What the columns of `doubts` are called.
+        by: `None`, "class", or the given groups, in their order.
+        doubt_names: Names of the columns of `doubts`.
         recalibrates: Whether a temperature was fitted.
-        ece: Expected calibration error before and after it; `None` without.
+        ece: Expected calibration error before and after it; `None` without one.
 
     Attributes:
         score: The conformity score.
@@ -82,7 +82,7 @@ class OutputCalibration(keras.layers.Layer):
 
     @property
     def temperature(self) -> float:
-        """What averaged probabilities are recalibrated by; 1 changes nothing."""
+        """The temperature of averaged probabilities; 1 changes nothing."""
         return float(self._array("temperature"))
 
     @property
@@ -92,10 +92,10 @@ class OutputCalibration(keras.layers.Layer):
         return 10**6 * fewest // (fewest + 1) / 10**6
 
     def coverage(self, level: float) -> float:
-        """Returns the coverage that is reached where scores do not tie.
+        """Returns the coverage that is reached if scores do not tie.
 
-        A level asks for a whole number of rows, so that it is the level or a little
-        more: `⌈(n + 1) · level⌉ / (n + 1)`, by groups that of the one with the least.
+        A level asks for a whole number of rows, so this is the level or a little more:
+        `⌈(n + 1) · level⌉ / (n + 1)`, or the least of the groups' coverages.
 
         Args:
             level: A probability that the calibration rows allow.
@@ -115,7 +115,7 @@ class OutputCalibration(keras.layers.Layer):
         return self._array("doubts")[:, self.doubt_names.index(score)]
 
     def answers(self, likelihood, allow_empty: bool) -> OutputAnswers:
-        """Returns what is answered of raw outputs."""
+        """Returns the answers from raw outputs."""
         temperature = self._found["temperature"] if self.recalibrates else None
         return OutputAnswers(likelihood, self.score, temperature, allow_empty)
 
@@ -126,7 +126,7 @@ class OutputCalibration(keras.layers.Layer):
 
     @property
     def is_grouped(self) -> bool:
-        """Whether rows belong to groups that are given beside them."""
+        """Whether each row comes with its group."""
         return self.by not in (None, "class")
 
     def thresholds(self, level: float) -> np.ndarray:
@@ -135,19 +135,19 @@ class OutputCalibration(keras.layers.Layer):
         return ranks.thresholds(self._array("scores"), self.counts, level, names)
 
     def limits(self, level: float, by=None, num_rows: int | None = None) -> np.ndarray:
-        """Returns thresholds as they are compared with scores.
+        """Returns thresholds in a shape to be compared with scores.
 
         Args:
             level: A probability.
-            by: The group of each row, where the model was calibrated by groups.
-            num_rows: How many rows are asked about; `None` where it is not known.
+            by: The group of each row, if the model was calibrated by groups.
+            num_rows: How many rows are asked about; `None` if it is not known.
 
         Returns:
-            For all rows [1, ...], or, by groups, for each [rows, ...].
+            [1, ...] for all rows, or, with groups, [rows, ...].
 
         Raises:
             ValueError: If there are too few calibration rows for the level, or groups
-                are missing, unknown, or given where there are none.
+                are missing, unknown, or given although there are none.
         """
         limits = self.thresholds(level)
         if not self.is_grouped:
@@ -181,7 +181,7 @@ class OutputCalibration(keras.layers.Layer):
     # -- saving and serving -----------------------------------------------------------
 
     def described(self) -> dict:
-        """Returns what a model card tells of it."""
+        """Returns what a model card says about it."""
         return {
             "num_rows": self.num_rows,
             "score": type(self.score).__name__,

@@ -42,7 +42,7 @@ class OutputToCalibrate:
     """One output of a model, and how it is calibrated.
 
     Attributes:
-        name: Its name; empty where it is the only one.
+        name: Its name; empty if it is the only output.
         likelihood: Its likelihood.
         score: An `IntervalConformity` or a `SetConformity`.
         y: Targets in its shape, or class numbers [n].
@@ -62,7 +62,7 @@ class OutputToCalibrate:
 
 
 def outputs_to_calibrate(model, y, score, by) -> list[OutputToCalibrate]:
-    """Returns each output of a model with its labels and what was chosen for it.
+    """Returns each output of a model with its labels and settings.
 
     Args:
         model: A built `PredictiveModel`.
@@ -96,7 +96,7 @@ def outputs_to_calibrate(model, y, score, by) -> list[OutputToCalibrate]:
 
 
 def _for_each(given, argument, names) -> dict:
-    """What was given for all outputs, or by name, by name; nameless is the only one."""
+    """Returns by output name what was given for all or by name; "" is the only one."""
     if not isinstance(given, dict):
         return dict.fromkeys(names or ("",), given)
     unknown = sorted(set(given) - set(names))
@@ -112,7 +112,7 @@ def _for_each(given, argument, names) -> dict:
 
 @contextlib.contextmanager
 def naming(output: str):
-    """Names the output that an error is about, where there are several."""
+    """Names the output in an error, if there are several."""
     try:
         yield
     except ValueError as error:
@@ -170,7 +170,7 @@ def _targets(likelihood, shape, dtype, y, classifies) -> np.ndarray:
     coded = likelihood.coded_labels(y, (None, *shape[1:]))
     coded = keras.ops.convert_to_numpy(coded)
     if likelihood.is_censored:
-        # The time that was waited, whether or not the event was seen: `LowerBound`.
+        # `LowerBound` needs the time waited, whether or not the event was seen.
         coded = coded[..., 0]
     if not classifies:
         return coded.astype(dtype.name)

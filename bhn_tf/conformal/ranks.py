@@ -2,16 +2,16 @@
 
 Split conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic Learning in a
 Random World", 2005): if a new row is exchangeable with n calibration rows, its score is
-at most the ⌈(n + 1) · level⌉-th smallest of theirs with a probability of at least the
-level, and below level + 1 / (n + 1) where scores do not tie.
+at most their ⌈(n + 1) · level⌉-th smallest with a probability of at least the level
+and, if scores do not tie, below level + 1 / (n + 1).
 """
 
 import numpy as np
 import tensorflow as tf
 
-# Levels are read to six decimals, so that ranks are exact integers: in floating-point
-# numbers (n + 1) · level is just above or below an integer that it is meant to be, and
-# a served model gets its level as a float32.
+# Levels are read to six decimals, so that ranks are exact integers: in floating point,
+# (n + 1) · level may lie just above or below the intended integer, and a served model
+# gets its level as a float32.
 _PARTS = 10**6
 
 
@@ -74,7 +74,7 @@ def thresholds(sorted_scores, counts, level, groups=None) -> np.ndarray:
         sorted_scores: Scores [n, ...], group after group, each sorted on axis 0.
         counts: Number of rows of each group, [G].
         level: A probability.
-        groups: What the groups are called, for the error.
+        groups: Names of the groups, for the error.
 
     Returns:
         Thresholds [G, ...].
@@ -106,7 +106,7 @@ def thresholds(sorted_scores, counts, level, groups=None) -> np.ndarray:
 
 
 def thresholds_in_graph(sorted_scores, counts, level) -> tf.Tensor:
-    """`thresholds` for a level that a request brings, a scalar tensor."""
+    """`thresholds` for the level of a request, a scalar tensor."""
     parts = tf.cast(tf.round(tf.cast(level, tf.float64) * _PARTS), tf.int64)
     counts = tf.constant(counts, tf.int64)
     ranks = rank(counts, parts)

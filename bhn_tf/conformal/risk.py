@@ -1,9 +1,9 @@
 """Control of the error rate among answered rows, with a stated confidence.
 
-Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, 2021): every share of rows
-that may be answered is a hypothesis "the error rate is above what is allowed", and
-shares are tried in an order that does not depend on the errors until one cannot be
-rejected.
+Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, 2021): each share of rows
+that might be answered has a hypothesis "the error rate is above the allowed one". The
+hypotheses are tested in an order that does not depend on the errors, until one cannot
+be rejected.
 """
 
 import math
@@ -19,7 +19,7 @@ def upper_error_rate(num_errors: ArrayLike, num_rows: ArrayLike, confidence: flo
     """Returns the Clopper-Pearson upper bound of an error rate.
 
     Args:
-        num_errors, num_rows: Wrong answers, and all answers; at least one.
+        num_errors, num_rows: Wrong answers, and all answers (at least one).
         confidence: Probability that the bound holds.
 
     Returns:
@@ -37,30 +37,30 @@ def upper_error_rate(num_errors: ArrayLike, num_rows: ArrayLike, confidence: flo
 def controlled_threshold(
     scores: ArrayLike, errors: ArrayLike, max_error_rate: float, confidence: float
 ) -> RejectThreshold:
-    """The threshold that answers most rows at an error rate that is promised.
+    """Returns the threshold that answers most rows with a promised error rate.
 
     With probability `confidence` over the given rows, the error rate of new rows with
-    `score <= threshold` is below `max_error_rate`, if rows of a higher score are not
-    answered better. `metrics.reject_threshold` takes the rate as it was measured on
-    the given rows instead, which is above the wanted one about every second time.
+    `score <= threshold` is below `max_error_rate`, provided that rows of a higher score
+    are not answered better. `metrics.reject_threshold` instead uses the rate measured
+    on the given rows; about every second time, the true rate is then above it.
 
-    Shares are tried from the smallest that could pass upwards, until the
-    Clopper-Pearson bound first is above the allowed rate.
+    Shares are tried in increasing order, from the smallest that could pass, until the
+    Clopper-Pearson bound first exceeds the allowed rate.
 
     Args:
         scores: [n], higher is stranger and rejected earlier; NaN is always rejected.
             Rows of equal score are answered or rejected together.
         errors: [n], 1 or True where the prediction is wrong, else 0.
-        max_error_rate: The highest error rate that is allowed, such as 0.02.
+        max_error_rate: The highest allowed error rate, such as 0.02.
         confidence: Such as 0.95.
 
     Returns:
         `metrics.RejectThreshold(threshold, coverage, risk)`, the last two as measured
-        on the given rows; the threshold is NaN, which answers none, where nothing can
-        be promised.
+        on the given rows. If nothing can be promised, the threshold is NaN, which
+        answers no rows.
 
     Raises:
-        ValueError: If rows do not match, there are none, or a number is no
+        ValueError: If rows do not match, there are none, or a number is not a
             probability.
 
     Example:
@@ -82,7 +82,7 @@ def controlled_threshold(
     known = ~np.isnan(scores)
     order = np.argsort(scores[known], kind="stable")
     ranked, wrong = scores[known][order], np.cumsum(errors[known][order])
-    # A threshold answers all rows of its score.
+    # A threshold answers all rows of equal score.
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], ranked.size > 0))
     best = None
     if ends.size:
@@ -99,8 +99,8 @@ def controlled_threshold(
 
 def _last_rejected(num_rows, num_errors, rate, error):
     """The last of growing shares before the first that is not allowed; or `None`."""
-    # Fewer rows than this could not be allowed with no error at all. Twice as many may
-    # hold one. Known before the errors are, or the test would not be one.
+    # With fewer rows than `fewest`, even no errors could not pass; twice as many leave
+    # room for one. To keep the test valid, the start must not depend on the errors.
     fewest = math.ceil(math.log(error) / math.log1p(-rate))
     start = int(np.searchsorted(num_rows, min(2 * fewest, num_rows[-1])))
     bounds = upper_error_rate(num_errors[start:], num_rows[start:], 1 - error)

@@ -7,12 +7,12 @@ import tensorflow as tf
 def uniform_of_rows(x, seed: int) -> tf.Tensor:
     """Returns a number between 0 and 1 for each row.
 
-    A hash of the inputs: a row has the same number in every batch, process and served
-    model, and labels have no part in it.
+    It is a hash of the inputs: a row has the same number in every batch, process and
+    served model, and labels play no part.
 
     Args:
         x: Inputs in their structure, rows first.
-        seed: A non-negative integer, for other numbers.
+        seed: A non-negative integer; other seeds give other numbers.
 
     Returns:
         [B], float64.

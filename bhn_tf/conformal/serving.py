@@ -12,7 +12,7 @@ from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 def export_calibrated(
     calibrated, directory, signatures, metrics, class_names=None
 ) -> str:
-    """Writes the next version; `Calibrated.export` tells the rest.
+    """Writes the next version; see `Calibrated.export`.
 
     Args:
         calibrated: A `Calibrated`.
@@ -24,7 +24,7 @@ def export_calibrated(
     Raises:
         ValueError: If a signature is unknown, an input is named `level` or `by`, or
             there is not one name for each class.
-        OSError: If it cannot be written; nothing of it is left then.
+        OSError: If it cannot be written; no part of it is then left.
     """
     kinds = {
         "predict_interval": calibrated.makes_intervals,
@@ -44,28 +44,28 @@ def export_calibrated(
         "calibration": maker.described(),
         "class_names": maker.named_classes(class_names),
     }
-    # A request of zeros asks for the level 0, which is refused.
+    # Guarantees get no warm-up request: its zeros would be a level of 0, an error.
     return write_version(
         calibrated.model, directory, made, frozen, facts, cold=guarantees
     )
 
 
 class _Signatures(Signatures):
-    """The functions of a served model, and those of its guarantee."""
+    """The functions of a served model and of its guarantee."""
 
     def __init__(self, calibrated, specs, structure, num_samples, frozen):
         super().__init__(calibrated, specs, structure, num_samples, frozen)
         self._calibrated, self._taken = calibrated, set(specs)
 
     def described(self) -> dict:
-        """What the model card tells of calibration, by output of several."""
+        """What the model card says about calibration, by name for several outputs."""
         described = [each.described() for each in self._calibrated.calibrations]
         if not self._output_names:
             return described[0]
         return dict(zip(self._output_names, described, strict=True))
 
     def named_classes(self, given):
-        """The names of the classes as a model card holds them; `None` without."""
+        """The names of the classes for the model card; `None` if there are none."""
         if given is None:
             return None
         names = self._output_names or ("",)
@@ -87,7 +87,7 @@ class _Signatures(Signatures):
         return called if self._output_names else called.get("")
 
     def _num_classes(self):
-        """C of each output; 0 of those of numbers."""
+        """C of each output; 0 for outputs of numbers."""
         raws = keras.tree.flatten(self._calibrated.model.raw_outputs.zeros_for(1))
         return [
             0 if each.makes_intervals else max(part.mean(raw).shape[-1], 2)
@@ -124,7 +124,7 @@ class _Signatures(Signatures):
             if each.makes_intervals == makes_intervals
         }
         scores = {prefix: each.calibration_scores for prefix, each in outputs.items()}
-        # By name of the argument, and which argument an output is asked with.
+        # The groups by argument, and the argument of each output.
         groups_of, argument_of = _groups(outputs)
         more = {"level": tf.TensorSpec([], tf.float32, name="level")}
         for name, values in groups_of.items():
@@ -156,7 +156,7 @@ class _Signatures(Signatures):
 
 
 def _groups(outputs) -> tuple[dict, dict]:
-    """The groups that each argument is one of, and the argument of each output."""
+    """The possible groups of each argument, and the argument of each output."""
     grouped = {prefix: each.by for prefix, each in outputs.items() if each.is_grouped}
     are_shared = all(by == next(iter(grouped.values())) for by in grouped.values())
     argument_of = {prefix: "by" if are_shared else f"{prefix}by" for prefix in grouped}

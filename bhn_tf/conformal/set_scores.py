@@ -1,7 +1,7 @@
-"""Conformity scores of classes: how strange it would be if a class came true.
+"""Conformity scores of classes: how strange each class would be as the truth.
 
-Each maps the probabilities of a row to a score of every class; the set of a threshold
-holds the classes whose score is at most the threshold.
+Each maps the probabilities of a row to a score of every class; a set holds the classes
+whose score is at most a threshold.
 """
 
 import keras
@@ -12,7 +12,7 @@ class SetConformity:
     """A conformity score of classes.
 
     Attributes:
-        randomized: Whether a row's random number is wanted.
+        randomized: Whether the score needs a random number for each row.
     """
 
     randomized = False
@@ -22,7 +22,7 @@ class SetConformity:
 
         Args:
             probabilities: Averaged over the draws, [B, C].
-            uniform: A random number between 0 and 1 a row, [B].
+            uniform: A random number between 0 and 1 for each row, [B].
 
         Returns:
             [B, C].
@@ -55,7 +55,7 @@ class LAC(SetConformity):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class RAPS(SetConformity):
-    """The probabilities of all classes at least as likely, with a price on many.
+    """The total probability of all classes at least as likely, plus a price on many.
 
     Angelopoulos et al., "Uncertainty sets for image classifiers using conformal
     prediction" (2021): Σ p over the classes from the likeliest down to this one, plus
@@ -65,9 +65,9 @@ class RAPS(SetConformity):
     Args:
         lam: λ, the price of a class, at least 0.
         k: Number of classes without a price.
-        randomized: Whether a random share of the class's own probability is taken
-            off, which makes the coverage exact and the sets smaller. The random number
-            of a row is made from its inputs, so that a row always has the same set.
+        randomized: Whether to subtract a random share of the class's own probability,
+            which makes the coverage exact and the sets smaller. The random number is
+            made from the row's inputs, so that a row always has the same set.
 
     Example:
         >>> RAPS(lam=0.5, k=1).of_classes([[0.25, 0.75]]).numpy().tolist()
@@ -86,7 +86,7 @@ class RAPS(SetConformity):
         order = tf.argsort(p, axis=-1, direction="DESCENDING", stable=True)
         place = tf.argsort(order, axis=-1, stable=True)
         ranked = tf.cumsum(tf.gather(p, order, batch_dims=1), axis=-1)
-        # All classes are 1 together, which rounding must not tell apart.
+        # Together all classes have probability 1; rounding must not change that.
         is_last = place == p.shape[-1] - 1
         total = tf.gather(tf.minimum(ranked, 1.0), place, batch_dims=1)
         price = self.lam * tf.cast(tf.maximum(place + 1 - self.k, 0), p.dtype)
@@ -101,13 +101,13 @@ class RAPS(SetConformity):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class APS(RAPS):
-    """The probabilities of all classes at least as likely: adaptive sets.
+    """The total probability of all classes at least as likely: adaptive sets.
 
     Romano, Sesia and Candès, "Classification with valid and adaptive coverage" (2020).
     It is `RAPS` without the price.
 
     Args:
-        randomized: As of `RAPS`.
+        randomized: As in `RAPS`.
 
     Example:
         >>> APS().of_classes([[0.25, 0.75]]).numpy().tolist()
@@ -126,8 +126,8 @@ class CustomSetConformity(SetConformity):
     """A score of your own.
 
     Args:
-        function: `function(probabilities)` → scores [B, C], in TensorFlow's functions.
-            Registered with Keras, so that it can be saved.
+        function: `function(probabilities)` → scores [B, C], written in TensorFlow, and
+            registered with Keras, so that it can be saved.
     """
 
     def __init__(self, function):
@@ -149,10 +149,10 @@ def set_of(scores, threshold, probabilities, allow_empty: bool = False) -> tf.Te
 
     Args:
         scores: [B, C].
-        threshold: What broadcasts to [B, C].
-        probabilities: [B, C]. Of a row of NaN nothing is known: it gets every class.
-        allow_empty: Whether a set may hold no class. Otherwise it then holds the
-            likeliest, which takes nothing from the guarantee.
+        threshold: Broadcasts to [B, C].
+        probabilities: [B, C]. A row of NaN gets every class, as nothing is known of it.
+        allow_empty: Whether a set may hold no class. Otherwise such a set gets the
+            likeliest class, which does not weaken the guarantee.
 
     Returns:
         Booleans [B, C].

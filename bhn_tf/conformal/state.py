@@ -1,4 +1,4 @@
-"""What a calibrated model keeps: frozen draws, and what was found for each output."""
+"""What a calibrated model keeps: frozen draws, and each output's calibration."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from bhn_tf.models.answers import CompiledAnswers
 
 
 class CalibrationState(keras.Model):
-    """Part of `Calibrated`: its state, how that is saved, and what it tells of itself.
+    """The part of `Calibrated` that holds, saves and reports its state.
 
     Args:
         model: A trained `BayesianHypernet` or baseline. It is owned, not copied.
@@ -51,13 +51,13 @@ class CalibrationState(keras.Model):
     # -- of an output ----------------------------------------------------------------
 
     def of_output(self, output: str | None = None) -> OutputCalibration:
-        """Returns what calibration has found for an output.
+        """Returns the calibration of an output.
 
         Args:
-            output: Its name; `None` where there is one alone.
+            output: Its name; `None` if there is only one.
 
         Raises:
-            ValueError: If there are several and none is named, or there is no such.
+            ValueError: If there are several and none is named, or the name is unknown.
 
         Example:
         ```python
@@ -84,12 +84,12 @@ class CalibrationState(keras.Model):
 
     @property
     def makes_intervals(self) -> bool:
-        """Whether y is a number, of any output."""
+        """Whether y is a number for any output."""
         return any(each.makes_intervals for each in self.calibrations)
 
     @property
     def makes_sets(self) -> bool:
-        """Whether y is a class, of any output."""
+        """Whether y is a class for any output."""
         return not all(each.makes_intervals for each in self.calibrations)
 
     @property
@@ -99,22 +99,22 @@ class CalibrationState(keras.Model):
 
     @property
     def calibration_scores(self) -> np.ndarray:
-        """Scores of the calibration rows [n, ...], of a model with one output."""
+        """Scores of the calibration rows [n, ...] of a model with one output."""
         return self.of_output().calibration_scores
 
     @property
     def temperature(self) -> float:
-        """What averaged probabilities are recalibrated by, of one output."""
+        """The temperature of averaged probabilities of a model with one output."""
         return self.of_output().temperature
 
     @property
     def ece_before(self) -> float | None:
-        """Expected calibration error before the temperature, of one output."""
+        """Expected calibration error without the temperature, for a single output."""
         return self.of_output().ece_before
 
     @property
     def ece_after(self) -> float | None:
-        """Expected calibration error at the temperature, of one output."""
+        """Expected calibration error with the temperature, for a single output."""
         return self.of_output().ece_after
 
     @property
@@ -127,7 +127,7 @@ class CalibrationState(keras.Model):
 
         Args:
             level: A probability, read to six decimals.
-            output: Name of the output, where there are several.
+            output: Name of the output, if there are several.
 
         Raises:
             ValueError: If there are too few calibration rows for the level.
@@ -144,9 +144,9 @@ class CalibrationState(keras.Model):
         """Returns an uncertainty score of the calibration rows, [n].
 
         Args:
-            score: A key of `predict_uncertainty`; of a regression with several targets
-                it is the mean over them.
-            output: Name of the output, where there are several.
+            score: A key of `predict_uncertainty`; for a regression with several targets
+                the mean over them is returned.
+            output: Name of the output, if there are several.
 
         Raises:
             ValueError: If there is no such score.
@@ -160,21 +160,21 @@ class CalibrationState(keras.Model):
         score: str = "predictive_entropy",
         output: str | None = None,
     ) -> RejectThreshold:
-        """Chooses which rows to answer, so that the error rate among them is promised.
+        """Chooses which rows to answer with a promised error rate.
 
         See `bhn_tf.conformal.controlled_threshold`.
 
         Args:
             max_error_rate: The highest error rate among answered rows.
-            confidence: With which it holds, over the choice of the calibration rows.
+            confidence: Probability, over the choice of calibration rows, that it holds.
             score: A key of `predict_uncertainty`.
-            output: Name of the output, where there are several.
+            output: Name of the output, if there are several.
 
         Returns:
             `metrics.RejectThreshold`: answer rows where `score <= threshold`.
 
         Raises:
-            ValueError: If a number is no probability, or y is no class.
+            ValueError: If a number is not a probability, or y is not a class.
 
         Example:
         ```python
@@ -191,7 +191,7 @@ class CalibrationState(keras.Model):
 
     @property
     def answers(self) -> CalibratedAnswers:
-        """What is answered under given draws."""
+        """The answers under given draws."""
         parts = self.likelihood.parts_of_outputs()
         outputs = [
             each.answers(part, self.allow_empty)
@@ -211,7 +211,7 @@ class CalibrationState(keras.Model):
 
     @property
     def posterior(self):
-        """The posterior of the wrapped model, which the draws are of."""
+        """The posterior of the wrapped model, from which the draws come."""
         return self.model.posterior
 
     # -- saving ----------------------------------------------------------------------

@@ -15,7 +15,7 @@ _WIDEST = math.log(50.0)
 
 
 def tempered(probabilities, temperature) -> tf.Tensor:
-    """Returns probabilities at a temperature; above 1 they are less sure.
+    """Returns probabilities at a temperature; above 1, they become less sure.
 
     Args:
         probabilities: [..., C]; C = 1 is the probability of class 1 of two.
@@ -36,7 +36,7 @@ def tempered(probabilities, temperature) -> tf.Tensor:
 
 
 def fit_temperature(probabilities, classes) -> float:
-    """Returns the temperature of the highest likelihood.
+    """Returns the temperature with the highest likelihood.
 
     Args:
         probabilities: [n, C], C ≥ 2.
@@ -61,5 +61,5 @@ def fit_temperature(probabilities, classes) -> float:
 
 
 def _log(p):
-    """log p, finite where a softmax has rounded to 0."""
+    """log p, finite even where a softmax has rounded to 0."""
     return tf.math.log(tf.maximum(p, tf.constant(1.2e-38, p.dtype)))
