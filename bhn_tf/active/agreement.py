@@ -1,7 +1,7 @@
-"""What the files of a folder say together, or why they cannot be believed.
+"""What the files of a folder agree on, or why they contradict one another.
 
-Labels are only ever added. So two honest files of one run differ in how far they go,
-and in nothing else: whatever goes less far is the beginning of the other.
+Labels are only ever added, so two intact files of one run differ only in how far they
+go: the shorter is the beginning of the longer.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ def agreed(
     """Returns the progress that all files agree on.
 
     Args:
-        configuration: Of all files.
-        copies: The files of labels that can be read, by name, the preferred first.
-        state: What the state says of rounds and metrics; without labels.
+        configuration: The configuration of all files.
+        copies: The readable files of labels by name, the preferred one first.
+        state: Rounds and metrics from the state, without labels.
         damaged: Names of files that cannot be read, for the advice.
 
     Returns:
-        The rounds of the longest file of labels; metrics where the state has them, and
-        of these very labels.
+        The rounds of the longest file of labels, with the state's metrics if they
+        belong to these labels.
 
     Raises:
         ValueError: If files are of different runs, or labels are lost or cannot be
-            told to rows.
+            assigned to rows.
     """
     state_rounds = state.rounds if state else []
     if not copies:
@@ -89,7 +89,7 @@ def _check_same_labels(name, values, other, others) -> None:
 
 
 def _rounds(ids, copies, state_rounds) -> list[dict]:
-    """The rounds of the state, and those that only the labels know of."""
+    """The rounds of the state, and those known only from the labels."""
     sizes = [len(entry["ids"]) for entry in state_rounds]
     for copy in copies.values():
         there = copy.round_sizes or []

@@ -1,4 +1,4 @@
-"""Checks of what an active learner is given."""
+"""Checks of an active learner's arguments."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bhn_tf.active.acquisition import check_acquisition
 from bhn_tf.arguments import check_count
 from bhn_tf.random import stateless_seed
 
-#: Arguments of `fit` that the learner gives itself, and what to use instead.
+#: Arguments of `fit` that the learner sets itself, and what to use instead.
 _OWN_FIT_ARGUMENTS = {
     "x": "the rows are those of `pool_x`",
     "y": "labels come from `label_fn`",
@@ -87,7 +87,7 @@ def checked_ids(ids, pool_size: int) -> np.ndarray:
 
 
 def checked_fit_kwargs(fit_kwargs: Mapping | None) -> dict:
-    """Returns arguments of `fit` that do not get into the learner's way."""
+    """Returns arguments of `fit`, if the learner does not set any of them itself."""
     fit_kwargs = dict(fit_kwargs or {})
     for name, reason in _OWN_FIT_ARGUMENTS.items():
         if name in fit_kwargs:
@@ -120,7 +120,7 @@ def checked_labels(labels, count: int, earlier: np.ndarray | None) -> np.ndarray
     try:
         labels = np.asarray(keras.ops.convert_to_numpy(labels))
     except ValueError:
-        # Rows of different lengths, which the sentence below shows as objects.
+        # Rows of different lengths; as objects, the error below reports them.
         labels = np.asarray(labels, dtype=object)
     if labels.ndim == 0 or len(labels) != count or labels.dtype.kind not in "biuf":
         raise ValueError(
@@ -144,7 +144,7 @@ def checked_labels(labels, count: int, earlier: np.ndarray | None) -> np.ndarray
 
 
 def as_json(value):
-    """A JSON value that tells settings apart; names for what JSON cannot hold."""
+    """A JSON value that identifies a setting; a name for what JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): as_json(v) for name, v in sorted(value.items())}
     if isinstance(value, list | tuple):

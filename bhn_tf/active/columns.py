@@ -1,4 +1,4 @@
-"""Arrays of a pool, from whatever holds columns of numbers."""
+"""Arrays of a pool, from anything that holds columns of numbers."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,9 +14,9 @@ def as_array(leaf):
     """Returns one part of a pool as an array whose rows can be taken by index.
 
     Args:
-        leaf: An array or a tensor, which stay as they are (a memory map is not read);
-            a pandas or polars frame or series, whose index is not looked at; or what
-            NumPy makes an array of, such as a tensor of PyTorch.
+        leaf: An array or a tensor, which stays as it is (a memory map is not read); a
+            pandas or polars frame or series, whose index is ignored; or what NumPy can
+            convert, such as a PyTorch tensor.
 
     Raises:
         ValueError: If it is none of these, or a column holds no numbers.

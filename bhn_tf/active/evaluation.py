@@ -1,4 +1,4 @@
-"""How good a model is on data that have no influence on what is learned."""
+"""How good a model is on data that do not influence what is learned."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""What active learning keeps on disk: enough to go on after a kill at any time."""
+"""What active learning keeps on disk: enough to resume after a kill at any time."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ from bhn_tf.files import (
 
 _STATE = "state.json"
 _LABELS = ("labels.npy", "labels.backup.npy")
-#: Models that are kept: the latest, and the one before in case it is damaged.
+#: How many models are kept: the latest, and the one before in case it is damaged.
 _NUM_MODELS = 2
 _OWN = re.compile(r"state\.json|labels(\.backup|\.damaged-\d+)?\.npy|model-\d+\.keras")
 
@@ -32,14 +32,14 @@ _OWN = re.compile(r"state\.json|labels(\.backup|\.damaged-\d+)?\.npy|model-\d+\.
 class LearnerFolder:
     """The folder of one active learner.
 
-    - `labels.npy`: the labels in the order in which they were given, and behind them
-      the ids of their rows and the configuration. Written before anything else happens
-      to new labels; it alone is enough to go on.
+    - `labels.npy`: the labels in the order in which they were given, followed by the
+      ids of their rows and the configuration. New labels are written here before
+      anything else happens; this file alone is enough to resume.
     - `labels.backup.npy`: the same, written next.
-    - `state.json`: the configuration, and for every round its ids and, once the model
-      is trained on them, its metrics; the checksums of the models, and of the labels
-      that they and the metrics are of.
-    - `model-00030.keras`: the model trained on the first 30 labels; the latest two.
+    - `state.json`: the configuration; for every round its ids and, once the model is
+      trained on them, its metrics; checksums of the models, and of the labels that
+      models and metrics are based on.
+    - `model-00030.keras`: the model trained on the first 30 labels; two are kept.
 
     Files of labels that are damaged are moved to `labels.damaged-1.npy`, ..., never
     overwritten.
@@ -52,7 +52,7 @@ class LearnerFolder:
     """
 
     def __init__(self, directory: str | os.PathLike):
-        # One folder, wherever the process goes between two runs.
+        # Stays the same folder if the process changes its working directory.
         self.path = Path(directory).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
@@ -64,17 +64,17 @@ class LearnerFolder:
                 f"`directory` {self.path} holds {others[0]!r} but no state of active "
                 "learning. Give a new folder, or one of an earlier run."
             )
-        # How many labels each file holds, ids included; damaged ones are not in it.
+        # How many labels, with ids, each undamaged file holds.
         self._held: dict[str, int] = {}
         self._damaged: dict[str, str] = {}
         self._unusable_models: set[int] = set()
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps all others out of the folder, which is made if need be.
+        """Locks the folder, which is made if it does not exist.
 
         Raises:
-            RuntimeError: If another run is in it.
+            RuntimeError: If another run is using it.
             OSError: If nothing can be written there.
         """
         with contextlib.ExitStack() as stack:
@@ -98,10 +98,10 @@ class LearnerFolder:
     # -- labels and rounds ------------------------------------------------------------
 
     def look(self, configuration: dict) -> Progress:
-        """Returns what `read` does, where nobody writes; makes no file."""
+        """Returns what `read` does, while nobody writes; makes no file."""
         with contextlib.ExitStack() as stack:
-            # Without a lock file nobody has been here; in a folder that cannot be
-            # written to, nobody is.
+            # Without a lock file there has been no run; in a folder that cannot be
+            # written to, there is none now.
             with contextlib.suppress(OSError):
                 stack.enter_context(self._lock(create=False))
             return self.read(configuration)
@@ -110,8 +110,8 @@ class LearnerFolder:
         """Returns the progress on disk; an empty one for a new folder.
 
         Args:
-            configuration: What has to be as it was; JSON values. A seed of `None`
-                agrees with any.
+            configuration: What must equal the folder's, as JSON values. A seed of
+                `None` agrees with any.
 
         Raises:
             ValueError: If the folder belongs to another configuration, or its files
@@ -124,7 +124,7 @@ class LearnerFolder:
             _STATE: read_state,
             **dict.fromkeys(_LABELS, read_labels),
         }
-        # Without the lock the labels may be newer than the state, and never older.
+        # State first: without the lock the labels may be newer, but never older.
         for name, read in readers.items():
             try:
                 found = read(self.path / name)
@@ -138,7 +138,7 @@ class LearnerFolder:
             else:
                 copies[name] = found
         sources: list[Labels | Progress] = [*copies.values()]
-        # A state that was written before anybody labelled binds to nothing.
+        # A state written before the first labels has no configuration to keep.
         if state is not None and state.rounds:
             sources.append(state)
         for source in sources:
@@ -153,7 +153,7 @@ class LearnerFolder:
         return progress
 
     def write(self, progress: Progress) -> None:
-        """Writes what is not on disk: labels first, in both files, then the state."""
+        """Writes what is not on disk: labels first, to both files, then the state."""
         for name in _LABELS:
             self._write_labels(name, progress)
         path = self.path / _STATE
@@ -185,7 +185,7 @@ class LearnerFolder:
         return path
 
     def _tell(self, problems: dict[str, str], copies) -> None:
-        """Warns, once, of what is damaged or missing."""
+        """Warns once about each file that is damaged or missing."""
         for name, reason in problems.items():
             if name in self._damaged:
                 continue
@@ -198,13 +198,13 @@ class LearnerFolder:
     # -- models -----------------------------------------------------------------------
 
     def write_model(self, progress: Progress, num_labelled: int, model) -> None:
-        """Keeps the model trained on the first `num_labelled` labels, and its round."""
+        """Saves the model trained on the first `num_labelled` labels, and its round."""
         path = self._model_path(num_labelled)
         with _explained(path), written_atomically(path) as temporary:
             model.save(temporary)
         progress.models[num_labelled] = _checksum(path)
         self._unusable_models.discard(num_labelled)
-        # First, so that the state names no model that is gone.
+        # Before writing, so that the state does not name a deleted model.
         self.tidy(progress)
         self.write(progress)
 
@@ -212,7 +212,7 @@ class LearnerFolder:
         """Loads the model trained on the first `num_labelled` labels.
 
         Returns:
-            The model; `None`, with a warning, where its file is missing, damaged or of
+            The model; `None`, with a warning, if its file is missing, damaged or from
             another run.
         """
         if num_labelled in self._unusable_models:
@@ -222,7 +222,7 @@ class LearnerFolder:
             if checksum not in (None, _checksum(path)):
                 raise DamagedFileError("it is not what was written")
             return keras.saving.load_model(path)
-        # A damaged archive may fail in any of the libraries that read it.
+        # A damaged archive may raise anything, in any of the libraries that read it.
         except Exception as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else error
             warnings.warn(
@@ -249,7 +249,7 @@ class LearnerFolder:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Says what to do where the system refuses to write."""
+    """Explains what to do if the system refuses to write."""
     try:
         yield
     except OSError as error:
@@ -262,7 +262,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _final(name: str) -> str:
-    """The name of a file, also while it is written."""
+    """The final name of a file, given also the name it has while being written."""
     return unfinished_name(Path(name)) or name
 
 

@@ -1,8 +1,8 @@
-"""The file of labels: what people gave, and of which rows, in one file.
+"""The file of labels, which also holds the ids of their rows.
 
-A `.npy` file may hold several arrays one after the other; `numpy.load` of its path
-reads the first, the labels. The ids of their rows and a description of the run follow.
-So labels and ids cannot be torn apart by a kill, and one such file is enough to go on.
+A `.npy` file may hold several arrays in sequence; `numpy.load` of its path reads the
+first, the labels. The ids of their rows and a description of the run follow. Thus a
+kill cannot separate labels from ids, and one such file is enough to resume.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class DamagedFileError(ValueError):
-    """A file is there, and its content is not what was written."""
+    """A file exists, but its content is not what was written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Labels:
 
     Attributes:
         values: The labels, [n, ...].
-        ids: The rows of the pool that they belong to, [n]; `None` where the file does
-            not say.
-        round_sizes: How many were given in each round; their sum is n.
-        configuration: Of the learner that asked.
+        ids: The rows of the pool that they belong to, [n]; `None` if the file does not
+            say.
+        round_sizes: Number of labels in each round; their sum is n.
+        configuration: That of the learner.
     """
 
     values: np.ndarray
@@ -42,7 +42,7 @@ class Labels:
 
 def write_labels(path: Path, labels: Labels) -> None:
     """Writes labels so that neither a kill nor a power cut leaves half of them."""
-    # Only files that people wrote lack them.
+    # Only files written by people lack them.
     assert labels.ids is not None
     about = {
         "version": _VERSION,
@@ -62,8 +62,8 @@ def read_labels(path: Path) -> Labels:
     """Reads what `write_labels` wrote, or an array of labels alone.
 
     Raises:
-        FileNotFoundError: If there is none.
-        DamagedFileError: If it is cut off or altered, or holds no labels.
+        FileNotFoundError: If there is no file.
+        DamagedFileError: If it is truncated or altered, or holds no labels.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -23,18 +23,18 @@ class ActiveLearner:
     Pool-based active learning as in Gal, Islam and Ghahramani, "Deep Bayesian active
     learning with image data", ICML 2017, and the paper's section "Active Learning": the
     model is trained on the labelled rows, every candidate of the pool gets a score, the
-    rows of the highest scores are labelled, and so on. Ids index the full pool all the
-    time; no row is asked for twice.
+    rows with the highest scores are labelled, and so on. Ids always index the full
+    pool; no row is asked for twice.
 
-    Everything random is a function of `seed` and of the number of labels, so that the
-    same arguments ask for the same ids, and without warm start a round that is run
-    alone (with its labelled ids as `initial_ids`) equals the round within a longer run.
-    Keras's global seed is set before each training.
+    All randomness is a function of `seed` and the number of labels, so that the same
+    arguments ask for the same ids. Without warm start, a round run alone (with its
+    labelled ids as `initial_ids`) equals the round within a longer run. Keras's global
+    seed is set before each training.
 
     Args:
         make_model: Returns a compiled model: a `BayesianHypernet`, one of
-            `bhn_tf.baselines`, or any with their `predict*` calls. Where it has
-            `num_examples`, that is set to the number of labels.
+            `bhn_tf.baselines`, or any with their `predict*` calls. If it has
+            `num_examples`, this is set to the number of labels.
         pool_x: Inputs: an array [rows, ...], a frame (pandas, polars) of numbers, a
             dictionary or list of such, or a finite `tf.data.Dataset` of batches of
             inputs in a fixed order.
@@ -43,19 +43,20 @@ class ActiveLearner:
         acquisition: "bald", "max_entropy", "variation_ratio", "mean_std", any other
             name of `bhn_tf.uncertainty.SCORES`, "epistemic_std" for a regression,
             "random", or a function of probabilities [rows, S, C] that returns scores
-            [rows]. The highest are asked for, ties at random, NaN never.
-        query_size: Rows of a round.
+            [rows]. The highest scores are asked for; ties are broken at random, and NaN
+            is never asked for.
+        query_size: Rows per round.
         num_samples: S, draws for the scores.
-        candidate_size: Rows, at random, that are scored in a round; `None` for all.
-        warm_start: True goes on from the weights and the optimizer of the round
-            before; False makes a new model for each round; `"first_weights"` makes
-            each round start from the weights that the first one started from.
+        candidate_size: How many random rows are scored in a round; `None` for all.
+        warm_start: True continues from the weights and the optimizer of the previous
+            round; False makes a new model for each round; `"first_weights"` starts
+            each round from the initial weights of the first one.
         fit_kwargs: Further arguments of `fit`, such as `{"epochs": 50}`; `batch_size`
-            counts for predictions too.
+            also applies to predictions.
         directory: Folder of labels, state and models, for one run at a time. A learner
-            with the same arguments, and models of the same weights, goes on where an
-            earlier one stood, also one that was killed: labels are written as soon as
-            they are given, and what else is lost is trained again from them.
+            with the same arguments and a model of the same architecture continues
+            where an earlier one stopped, even if killed: labels are written as soon as
+            they are given, and anything else lost is trained again from them.
         seed: A non-negative integer for the same ids each time; `None` for a new one.
 
     Raises:
@@ -101,7 +102,7 @@ class ActiveLearner:
         self._candidate_size = settings["candidate_size"]
         self._fit_kwargs = arguments.checked_fit_kwargs(fit_kwargs)
         self._num_rounds_asked = 0
-        #: Why the last `run` ended early; `None` where it did not.
+        #: Why the last `run` ended early; `None` if it did not.
         self.stop_reason: str | None = None
         configuration = {
             "pool_size": self._pool.size,
@@ -140,14 +141,14 @@ class ActiveLearner:
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The labels of `labelled_ids`; `None` before the first were asked for."""
+        """The labels of `labelled_ids`; `None` before the first were given."""
         return self._progress.labels
 
     @property
     def model(self) -> keras.Model | None:
         """The latest model, trained on all labels once `run` has ended.
 
-        `None` before the first training, and where no file of a model can be loaded.
+        `None` before the first training, or if no saved model can be loaded.
         """
         return self._trained.latest(self._progress)
 
@@ -167,31 +168,31 @@ class ActiveLearner:
         """Asks for labels and trains on them, `num_rounds` times.
 
         The first call begins with `initial_ids`: they are labelled and trained on, and
-        `initial_round` has the result. Rounds found in `directory` count as run: a
-        program that was killed is started again as it is, and its calls of `run` return
-        what they would have returned.
+        `initial_round` has the result. Rounds found in `directory` count as run: start
+        a killed program again unchanged, and its calls of `run` return what they would
+        have returned.
 
         Args:
-            num_rounds: Rounds of `query_size` labels; 0 only trains on what is
-                labelled.
-            validation_data: `(x, y)` or a data set for `evaluate`, which says how good
-                the model is. It has no influence on what is learned or asked for.
+            num_rounds: Rounds of `query_size` labels; 0 only trains on existing labels.
+            validation_data: `(x, y)` or a data set on which to `evaluate` the model. It
+                does not influence what is learned or asked for.
 
         Returns:
-            One dictionary a round: `round` (1, 2, ...), `ids` asked for,
-            `num_labelled` after them, and `metrics` of the model trained on all these:
-            the logs of the last epoch, and with `val_` before their names those of
-            `validation_data`. Fewer rounds where the pool is exhausted; `stop_reason`
-            then says so.
+            One dictionary per round: `round` (1, 2, ...), `ids` asked for,
+            `num_labelled` after them, and `metrics` of the model trained on all of
+            them: the logs of the last epoch and, with the prefix `val_`, those of
+            `validation_data`. There are fewer rounds if the pool is exhausted;
+            `stop_reason` then says so.
 
         Raises:
-            ValueError: If labels have a shape that does not fit, or the model is not
+            ValueError: If the shape of labels does not fit, or the model is not
                 compiled or cannot say how uncertain it is.
             RuntimeError: If another run is using `directory`.
-            bhn_tf.callbacks.Diverged: If training does; nothing of that round's model
-                is kept, and all labels are.
-            OSError: If it cannot be written to; found before anybody is asked, or with
-                all labels kept in this learner, whose `run` then goes on.
+            bhn_tf.callbacks.Diverged: If training diverges; that round's model is
+                discarded, but all labels are kept.
+            OSError: If `directory` cannot be written to. This is checked before any
+                labels are asked for; later, this learner keeps all labels in memory,
+                and another `run` goes on.
         """
         check_count("num_rounds", num_rounds, minimum=0)
         first, last = self._num_rounds_asked, self._num_rounds_asked + num_rounds
@@ -199,7 +200,7 @@ class ActiveLearner:
         with self._folder.locked() if self._folder else contextlib.nullcontext():
             self._catch_up()
             if self.initial_round is None:
-                # A model that cannot be used is refused before anybody labels.
+                # Refuses an unusable model before anybody labels.
                 self._trained.make()
                 self._label(self._initial_ids)
             self._trained.train(self._progress, validation_data)
@@ -212,7 +213,7 @@ class ActiveLearner:
         return self.history[first:last]
 
     def _choose(self) -> np.ndarray:
-        """The ids of the next round; none, and `stop_reason`, where there are none."""
+        """The ids of the next round; sets `stop_reason` if there are none."""
         labelled = self.labelled_ids
         free = np.setdiff1d(np.arange(self._pool.size), labelled)
         if not len(free):
@@ -227,7 +228,7 @@ class ActiveLearner:
         ties = randomness.generator(self._seed, "ties", len(labelled))
         size = self._candidate_size or len(free)
         chosen = free[:0]
-        # One turn, unless too few of the candidates have a score that is a number.
+        # Ends after one pass, unless too many of the candidates' scores are NaN.
         for start in range(0, len(free), size):
             ids, scores = self._score(free[start : start + size])
             wanted = self._query_size - len(chosen)
@@ -256,7 +257,7 @@ class ActiveLearner:
         logging.info("%s", self.stop_reason)
 
     def _label(self, ids: np.ndarray) -> None:
-        """Asks for labels, and keeps them before anything else is done."""
+        """Asks for labels, and saves them before anything else happens."""
         labels = arguments.checked_labels(
             self._label_fn(ids.copy()), len(ids), self.labels
         )
@@ -272,14 +273,14 @@ class ActiveLearner:
     # -- the folder -------------------------------------------------------------------
 
     def _catch_up(self) -> None:
-        """Agrees with the folder, which another learner may have gone on with."""
+        """Catches up with the folder, which another learner may have extended."""
         if self._folder is None:
             return
         there, here = self._folder.read(self._configuration), self._progress
         if there.takes_over(here):
             self._progress = there.with_metrics_of(here)
         elif here.takes_over(there):
-            # What could not be written, or was deleted since.
+            # The folder lacks what could not be written, or has since been deleted.
             self._progress.models = there.models
         else:
             raise ValueError(
@@ -287,7 +288,7 @@ class ActiveLearner:
                 "learner: another run went on there, or a label was corrected. Make a "
                 "new `ActiveLearner` to go on from there. Nothing was changed."
             )
-        # A folder that cannot be written to is found before anybody labels.
+        # Finds out, before anybody labels, whether the folder can be written to.
         self._write()
         self._folder.tidy(self._progress)
 

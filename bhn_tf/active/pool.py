@@ -16,7 +16,7 @@ class Pool:
 
     Args:
         x: Arrays or frames (pandas, polars), or a finite `tf.data.Dataset` of batches
-            of inputs (without labels), which yields the same rows in the same order at
+            of inputs (without labels) that yields the same rows in the same order on
             every pass. A data set is read once for each use and never held as a whole.
 
     Raises:
@@ -59,7 +59,7 @@ class Pool:
     def chunks(self, ids: np.ndarray, chunk_rows: int) -> Iterator[tuple]:
         """Yields `(some of the ids, their rows)`, with about `chunk_rows` at a time.
 
-        Together they are all the ids, in increasing order.
+        Together they cover all ids, in increasing order.
         """
         ids = np.sort(ids)
         if isinstance(self._x, tf.data.Dataset):
@@ -100,7 +100,7 @@ class Pool:
             start = stop
 
     def _joined(self, parts, chunk_rows):
-        """Puts small parts together, so that each call of the model is worth it."""
+        """Joins small parts, so that the model is called with full chunks."""
         held, count = [], 0
         for part in parts:
             held.append(part)
@@ -134,7 +134,7 @@ def _count(dataset) -> int:
             "The data set of `pool_x` is endless, so its rows have no index. Leave out "
             "`repeat()`, or cut it with `take`."
         )
-    # An upper bound would not do: the last batch may be short.
+    # Counts every row, since the last batch may be short.
     count = dataset.reduce(
         tf.constant(0, tf.int64),
         lambda total, x: total + tf.shape(tf.nest.flatten(x)[0], out_type=tf.int64)[0],

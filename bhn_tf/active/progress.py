@@ -1,4 +1,4 @@
-"""How far a learner is: its rounds, and the labels that people gave."""
+"""The progress of a learner: its rounds, and the labels given."""
 
 import dataclasses
 import zlib
@@ -11,14 +11,15 @@ class Progress:
     """The rounds of a learner.
 
     Attributes:
-        configuration: Of the learner; JSON values. `seed` is `None` until it is known.
-        rounds: A dictionary a round, as `ActiveLearner.run` returns them; `metrics` is
-            `None` until the model is trained on it.
+        configuration: That of the learner, as JSON values. `seed` is `None` until it is
+            known.
+        rounds: A dictionary per round, as `ActiveLearner.run` returns them; `metrics`
+            is `None` until the model is trained on the round.
         labels: All labels [n, ...], in the order of `ids`; `None` before the first.
-        models: What is kept of models on disk: the number of labels each is trained on,
-            and the checksum of its file, `None` where that was not written down.
-        trained_labels: Checksums of the labels that the rounds were trained on, as
-            `checksums_of_labels` has them, where a state tells of them.
+        models: Models on disk: the number of labels each is trained on, and the
+            checksum of its file, `None` if it was not recorded.
+        trained_labels: Checksums of the labels that the rounds were trained on, like
+            `checksums_of_labels`, if the state has them.
     """
 
     configuration: dict
@@ -49,12 +50,12 @@ class Progress:
         return number
 
     def checksums_of_labels(self) -> list[int]:
-        """For each round a checksum of all labels until then, whatever their dtype."""
+        """For each round a checksum of all labels so far, whatever their dtype."""
         found, checksum, start = [], 0, 0
         for entry in self.rounds:
             # Every round brings labels.
             assert self.labels is not None
-            # A round of integers may be followed by one of decimals.
+            # Integer labels may be followed by a round of decimals.
             rows = np.asarray(self.labels[start : entry["num_labelled"]], np.float64)
             checksum = zlib.crc32(f"{rows.shape}".encode() + rows.tobytes(), checksum)
             found.append(checksum)
@@ -62,11 +63,11 @@ class Progress:
         return found
 
     def forget_labels_that_were_corrected(self, checksums: list[int]) -> None:
-        """Drops models and metrics from the first round on that had other labels.
+        """Drops models and metrics from the first round with corrected labels on.
 
         Args:
-            checksums: Of the labels that the rounds were trained on; empty, or too
-                few, where it is not known.
+            checksums: Those of the labels that the rounds were trained on; fewer, or
+                none, if they are not known.
         """
         pairs = zip(self.checksums_of_labels(), checksums, strict=False)
         corrected = [number for number, (now, then) in enumerate(pairs) if now != then]
@@ -79,9 +80,9 @@ class Progress:
         self.models = {n: text for n, text in self.models.items() if n < first}
 
     def add(self, ids: np.ndarray, labels: np.ndarray) -> None:
-        """Adds a round that was labelled, and not trained on."""
+        """Adds a round that is labelled but not yet trained on."""
         self.labels = (
-            # Whoever gave them may go on to use that array.
+            # A copy, since the caller may reuse the array.
             labels.copy()
             if self.labels is None
             else np.concatenate([self.labels, labels])
@@ -89,7 +90,7 @@ class Progress:
         self.rounds.append(entry_of(len(self.rounds), ids, len(self.labels)))
 
     def takes_over(self, other: "Progress") -> bool:
-        """Whether this is at least as far as `other` with the same rows and labels."""
+        """Whether this begins with all rows and labels of `other`."""
         count = len(other.ids)
         return not count or (
             self.labels is not None
@@ -99,7 +100,7 @@ class Progress:
         )
 
     def with_metrics_of(self, other: "Progress") -> "Progress":
-        """This, with the metrics of the other where none are known here."""
+        """A copy with metrics of `other` where they are missing here."""
         rounds = [dict(entry) for entry in self.rounds]
         for entry, known in zip(rounds, other.rounds, strict=False):
             if entry["metrics"] is None:
@@ -108,6 +109,6 @@ class Progress:
 
 
 def entry_of(number: int, ids, num_labelled: int) -> dict:
-    """The entry of a round that is labelled, and not trained on."""
+    """The entry of a round that is labelled but not yet trained on."""
     ids = [int(i) for i in ids]
     return {"round": number, "ids": ids, "num_labelled": num_labelled, "metrics": None}

@@ -1,7 +1,7 @@
-"""Everything random in active learning as a function of one seed and of N.
+"""All randomness of active learning as a function of one seed and of N.
 
-N, the number of labelled rows, says where the learner stands. So a round that is run
-alone, or again after a kill, sees the random numbers that it sees within a longer run.
+N, the number of labelled rows, identifies the round. A round that is run alone, or
+again after a kill, thus gets the same random numbers as within a longer run.
 """
 
 import keras
@@ -31,8 +31,8 @@ def seed_training(seed: int, num_labelled: int) -> int:
 def seed_layers(model, value: int) -> None:
     """Seeds the generators inside a model, such as those of dropout layers.
 
-    So a round's noise is a function of the seed and of N, however many rounds the model
-    has seen, here or in another process.
+    A round's noise then depends only on the seed and N, not on how many rounds the
+    model has seen, here or in another process.
     """
     states = [v for v in model.variables if v.path.endswith("seed_generator_state")]
     for index, state in enumerate(states):

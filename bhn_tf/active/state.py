@@ -1,4 +1,4 @@
-"""The text of `state.json`, and what it says."""
+"""Writes and reads the text of `state.json`."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ _VERSION = 1
 
 
 def state_text(progress: Progress) -> str:
-    """What is written: all but the labels."""
+    """The text to be written: everything but the labels."""
     state = {
         "version": _VERSION,
         "configuration": progress.configuration,
@@ -22,12 +22,12 @@ def state_text(progress: Progress) -> str:
 
 
 def read_state(path: Path) -> Progress:
-    """Returns the progress that a file tells of, without labels.
+    """Returns the progress recorded in a file, without labels.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If there is no file.
         DamagedFileError: If the content is not what `state_text` writes.
-        ValueError: If it is of another version of the library.
+        ValueError: If it is from another version of the library.
     """
     content = path.read_bytes()
     try:
@@ -48,12 +48,12 @@ def _parsed(state: dict) -> Progress:
     configuration = dict(state["configuration"])
     configuration["seed"] = int(configuration["seed"])
     progress = Progress(configuration, _rounds(state["rounds"]))
-    # Not written down by earlier versions.
+    # Missing in files of earlier versions.
     progress.trained_labels = [int(n) for n in state.get("checksums_of_labels", [])]
     if "models" in state:
         progress.models = {int(n): str(text) for n, text in state["models"].items()}
     elif progress.num_trained:
-        # Written before checksums were: the latest model is the only one.
+        # From a version without checksums: the latest model is the only one.
         progress.models = {progress.num_trained: None}
     return progress
 

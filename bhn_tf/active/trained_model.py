@@ -23,7 +23,7 @@ class TrainedModel:
         make_model: Returns a compiled model.
         pool: Where the rows are.
         initial_ids: Rows of the first round, [n].
-        warm_start: As of `ActiveLearner`.
+        warm_start: As in `ActiveLearner`.
         fit_kwargs: Further arguments of `fit`.
         seed: Seed of all trainings.
         folder: Where trained models are kept; `None` for nowhere.
@@ -46,7 +46,7 @@ class TrainedModel:
         self._fit_kwargs = fit_kwargs
         self._seed = seed
         self._folder = folder
-        #: What `make_model` makes and where, once that has been looked at.
+        #: Architecture and strategy of `make_model`'s model, once it has made one.
         self._description: dict | None = None
         self._strategy: tf.distribute.Strategy | None = None
         self._forget()
@@ -61,11 +61,11 @@ class TrainedModel:
         self._model, self._num_trained = self._new_model(len(self._initial_ids)), 0
 
     def latest(self, progress: Progress) -> keras.Model | None:
-        """The model in memory, or the latest on disk that can be loaded."""
+        """The model in memory, or the latest loadable one on disk."""
         if self._folder is None:
             return self._model
         if self._num_trained < progress.num_trained:
-            # Another learner has gone on with the folder.
+            # Another learner has extended the folder.
             self._forget()
         numbers = sorted(progress.models, reverse=True) if self._model is None else ()
         for number in numbers:
@@ -77,14 +77,14 @@ class TrainedModel:
         return self._model
 
     def _loaded(self, progress: Progress, number: int) -> keras.Model | None:
-        """A model on disk, if it is one that `make_model` makes."""
-        # Asked for where there is one.
+        """A model on disk, if it has the architecture that `make_model` makes."""
+        # Called only if there is a folder.
         assert self._folder is not None
         if self._description is None or self._strategy is None:
             made = self._made_model()
             self._description = _described(made)
             self._strategy = made.distribute_strategy
-        # A file does not tell on which devices its model was trained.
+        # A file does not say on which devices its model was trained.
         with self._strategy.scope():
             model = self._folder.read_model(progress, number)
         if model is not None:
@@ -92,10 +92,10 @@ class TrainedModel:
         return model
 
     def train(self, progress: Progress, validation_data) -> None:
-        """Trains on all labels, where that has not been done.
+        """Trains on all labels, unless that has been done.
 
-        Where the model or the metrics of earlier rounds are lost, these are trained
-        again: with the same seeds, and so to the same numbers.
+        Earlier rounds whose model or metrics are lost are trained again, with the same
+        seeds and therefore the same results.
         """
         self.latest(progress)
         rounds = self._rounds_to_train(progress)
@@ -105,7 +105,8 @@ class TrainedModel:
             try:
                 self._train_round(progress, entry, validation_data)
             except BaseException as error:
-                # Half-trained, where the one on disk is whole; or no model any more.
+                # The model is half-trained, while that on disk is intact; or it is
+                # useless after divergence.
                 if self._folder is not None or isinstance(error, Diverged):
                     self._forget()
                 raise
@@ -118,7 +119,7 @@ class TrainedModel:
         behind = [e for e in rounds if e["num_labelled"] > self._num_trained]
         if self._warm_start is True:
             return behind
-        # Each starts anew: those that are known need not be trained to reach the last.
+        # Each round starts anew, so rounds with known metrics can be skipped.
         return [e for e in behind if e["metrics"] is None or e is rounds[-1]]
 
     def _train_round(self, progress: Progress, entry: dict, validation_data) -> None:
@@ -135,7 +136,7 @@ class TrainedModel:
             model.num_examples = num_labelled
         value = randomness.seed_training(self._seed, num_labelled)
         randomness.seed_layers(model, value)
-        # First, so that those that save see sound weights alone.
+        # First, so that callbacks that save never see diverged weights.
         watching = [DivergenceGuard(), self._fit_kwargs.get("callbacks") or []]
         kwargs = {**self._fit_kwargs, "callbacks": keras.tree.flatten(watching)}
         found = model.fit(x, labels, **{"verbose": 0, **kwargs})
@@ -156,13 +157,13 @@ class TrainedModel:
     def _made_model(self) -> keras.Model:
         model = arguments.checked_model(self._make_model())
         if not model.built:
-            # Its weights are made now, from this seed, and not in `fit`.
+            # Creates the weights now, from this seed, and not in `fit`.
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
         return model
 
 
 def _described(model: keras.Model) -> dict:
-    """What tells architectures apart, whatever layers are called."""
+    """Identifies an architecture, whatever its layers are called."""
     return {
         "class_of_model": type(model).__name__,
         "parameters_of_model": model.count_params(),
