@@ -1,4 +1,4 @@
-"""A layer's weights in its twin: as they are, or as directions and scales."""
+"""Transfers a layer's weights to its twin, as they are or as directions and scales."""
 
 from bhn_tf.layers import WeightNormSeparableConv1D, WeightNormSeparableConv2D
 from bhn_tf.layers.random_affine import RandomAffine
@@ -25,7 +25,7 @@ def carry_over(layer, copied) -> None:
         elif isinstance(new, RecurrentWeightNorm):
             new.take_weights_of(old)
         elif isinstance(new, WeightNormCell):
-            # Its layer, which comes before it, has taken its weights.
+            # Its layer, which comes before it, has already taken the weights.
             continue
         elif isinstance(new, WeightNorm):
             _carry_kernel(old, new)
@@ -41,7 +41,7 @@ def _carry_kernel(layer, twin):
         _set_kernel(twin, twin.kernel_of(layer), bias)
         return
     if layer.input_scale is not None and twin.input_scale is None:
-        # Left out of what is generated, a layer scales its inputs no more.
+        # A twin without generated input scales needs them folded into its kernel.
         _set_kernel(twin, layer.folded_kernel(), bias)
         return
     _set_kernel(twin, layer.direction, bias)
@@ -60,7 +60,7 @@ def _set_kernel(twin, kernel, bias=None):
 
 
 def _carry_named(layer, twin):
-    """By name, as the twin may have a γ that the layer lacks."""
+    """Copies variables by name, as the twin may have a γ that the layer lacks."""
     values = {variable.name: variable for variable in layer.variables}
     for variable in twin.variables:
         if variable.name in values:

@@ -1,4 +1,4 @@
-"""Layers of users' own: which of the layers inside become random, and which cannot."""
+"""Users' own layers: which of the layers inside become random, and which cannot."""
 
 import keras
 
@@ -16,18 +16,18 @@ from bhn_tf.networks.entered import (
 
 
 def is_of_ones_own(layer) -> bool:
-    """Whether a layer is of a class that holds others, and not one of Keras's."""
+    """Whether a layer holds others and is of a user's own class."""
     is_keras = type(layer).__module__.split(".")[0] in ("keras", "bhn_tf")
     is_model = isinstance(layer, keras.Model)
     return not (is_keras or is_model) and bool(keras_adapter.layers_inside(layer))
 
 
 def generated_in(layer, place=()):
-    """Yields what is generated in a converted layer, and where that is.
+    """Yields the place and variable of everything generated in a converted layer.
 
     Args:
         layer: A layer of a converted network.
-        place: Names of what the layer is in, if these are to be told.
+        place: Names of what the layer is in, to be prepended.
     """
     owner = layer.layer if isinstance(layer, EnteredLayer) else layer
     seen = set()
@@ -44,12 +44,12 @@ def generated_in(layer, place=()):
 
 
 def entered(layer, maker_for) -> EnteredLayer:
-    """Returns a copy of a layer in which the layers inside are their twins.
+    """Returns a copy of a layer in which the layers inside are replaced by twins.
 
     Args:
         layer: A layer for which `is_of_ones_own`, called in a graph.
-        maker_for: Maps a network or a layer inside to a function, which makes the
-            layer that comes in the place of one, or of each in the network.
+        maker_for: Maps a network or a layer inside to a function that makes the
+            replacement of that layer, or of each layer in the network.
 
     Raises:
         CannotBeEntered: With the reason.
@@ -65,14 +65,15 @@ def entered(layer, maker_for) -> EnteredLayer:
     except CannotBeEntered:
         raise
     except Exception as error:
-        # Whatever its own code raises: it is kept as it is, and the report says why.
+        # The layer's own code may raise anything; the layer then stays as it is, and
+        # the report says why.
         first_line = "".join(str(error).strip().splitlines()[:1])
         reason = f"a copy of it could not be made: {type(error).__name__}, {first_line}"
         raise CannotBeEntered(reason) from error
 
 
 def _exchanged(layer, maker_for) -> list:
-    """Paths inside a layer, with the configurations of what is to be there."""
+    """Paths inside a layer, with the configurations of their replacements."""
     paths: dict = {}
     for path, inner in _walk(layer, []):
         paths.setdefault(inner, []).append(path)
@@ -85,7 +86,7 @@ def _exchanged(layer, maker_for) -> list:
 
 
 def _walk(layer, path):
-    """The layers inside, through those that are of one's own themselves."""
+    """The layers inside, including those within users' own layers."""
     for inner_path, inner in layers_by_path(layer):
         if is_of_ones_own(inner):
             yield from _walk(inner, [*path, *inner_path])
@@ -94,7 +95,7 @@ def _walk(layer, path):
 
 
 def _in_its_place(layer, make):
-    """The layer in the place of one inside, built; `None` where that one stays."""
+    """The built replacement of a layer inside; `None` if it stays."""
     if is_graph(layer):
         if not layer.built:
             return None

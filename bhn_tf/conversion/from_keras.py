@@ -17,8 +17,8 @@ from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.networks.copying import copy_network, is_graph
 
 # The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB).
-# One over chunks has 2 D and less than a million, but of many values a draw costs more
-# than a small network does.
+# One over chunks has 2 D plus less than a million, but with many values a draw costs
+# more than running a small network.
 _LARGEST_OF_ONE_FLOW = 3_300
 _LARGEST_OF_CHUNKS = 100_000
 
@@ -38,20 +38,20 @@ def from_keras(
     attention, Embedding and recurrent layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in
     `Bidirectional`) become their weight-normalised twins of `bhn_tf.layers`, in a copy
     with the same weights: at the centre the copy answers what the original does.
-    Everything else is kept. The original is left as it is.
+    Everything else is kept, and the original is left unchanged.
 
-    Where a `BatchNormalization` follows a layer, it cancels the layer's scale, also
-    through dropout, padding, pooling and concatenation. There γ is generated instead
-    (and β for "scale_and_bias"), and the layer stays as it is; without a γ
-    (`scale=False`) it gets one, which is 1 at the centre. A `GroupNormalization` with
-    a group for each channel does the same. A sum of branches does not cancel their
-    scales, nor does a normalisation over several channels: `LayerNormalization`,
-    `RMSNormalization` and `GroupNormalization` have their own γ generated besides.
+    A `BatchNormalization` cancels the scale of the layer before it, also through
+    dropout, padding, pooling and concatenation. Then its γ is generated instead (and β
+    for "scale_and_bias"), and the layer stays as it is; a normalisation without γ
+    (`scale=False`) gets one, which is 1 at the centre. The same holds for a
+    `GroupNormalization` with a group for each channel. Neither a sum of branches nor a
+    normalisation over several channels cancels scales: `LayerNormalization`,
+    `RMSNormalization` and `GroupNormalization` have their own γ generated in addition.
 
-    Layers of classes of your own are entered: those that they hold as attributes, in
-    lists or in dictionaries are exchanged in a copy, which keeps its `call`. One that
-    holds a batch normalisation stays as it is, since only its `call` knows what that
-    normalises; the report names this reason and others.
+    Layers of your own classes are entered: layers that they hold as attributes, in
+    lists or in dictionaries are replaced in a copy, which keeps its `call`. One that
+    holds a batch normalisation stays as it is, since only its `call` knows what is
+    normalised; the report gives this and other reasons.
 
     `model.conversion_report` says what became of every layer.
 
@@ -60,18 +60,18 @@ def from_keras(
         hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`. `None` chooses by the number D of generated values,
             `RealNVP` up to 3,300, `Chunked` up to 100,000 and `MeanField` above, and
-            logs what it chose (`absl.logging`, level info).
+            logs the choice (`absl.logging`, level info).
         random: What is generated for each converted layer: "scale",
             "scale_and_bias", "rank_one", "kernel" or "kernel_and_bias". Whole kernels
-            are generated also before a batch normalisation.
+            are generated even before a batch normalisation.
         only: The layers to make random: names, paths such as "outer/inner", layers
             themselves, classes, functions of a layer that return a bool, or one of
-            these. A nested model, or its name, stands for all layers in it; a name
-            for every layer that has it. A batch normalisation that is named itself
-            has its γ generated wherever it stands.
+            these. A nested model, or its name, stands for all layers in it, and a name
+            for every layer that has it. A batch normalisation that is itself named has
+            its γ generated wherever it stands.
         skip: Layers not to make random, in the same way.
-        freeze: Layers whose weights are not trained any more, in the same way; what
-            is generated for them still is.
+        freeze: Layers whose weights are no longer trained, in the same way; values
+            generated for them still are.
         **kwargs: Arguments of `BayesianHypernet`: `likelihood`, `prior_stddev`,
             `num_examples`, ...
 
@@ -80,8 +80,8 @@ def from_keras(
 
     Raises:
         ValueError: If the model's layers are not known to Keras or have no weights
-            yet, a name or layer is none of the model's, or nothing would be random.
-        TypeError: If `model` is no Keras model.
+            yet, a name or layer is not in the model, or nothing would be random.
+        TypeError: If `model` is not a Keras model.
 
     Example:
     ```python
@@ -160,7 +160,7 @@ def _report(paths, decisions, copies):
 
 
 def _chosen_hypernet(num_random: int) -> Hypernet:
-    """A flow over all values at once, over chunks of them, or none."""
+    """Returns a flow over all values at once or over chunks, or no flow."""
     if num_random <= _LARGEST_OF_ONE_FLOW:
         chosen: Hypernet = RealNVP()
     elif num_random <= _LARGEST_OF_CHUNKS:

@@ -12,11 +12,11 @@ class ReportRow(NamedTuple):
     """What became of one layer.
 
     Attributes:
-        path: Name of the layer behind the names of the models around it.
+        path: Name of the layer, after the names of the models around it.
         layer: Its class in the original.
         generated: Names of the weights that the hypernet generates.
         num_random: Its share of D.
-        reason: Why it is as it is; empty where nothing is to be said.
+        reason: Why this is so; empty if it needs no explanation.
     """
 
     path: str

@@ -30,11 +30,11 @@ class Decision(NamedTuple):
     """What is to become of a layer.
 
     Attributes:
-        reason: Why it is so, for the report.
-        target: Class of the layer in its place; `None` for a plain copy.
-        random: The argument `random` of that layer.
-        arguments: Its other arguments, where they are not those of the original.
-        made: The layer in its place, where that has been made already.
+        reason: Why, for the report.
+        target: Class of its replacement; `None` for a plain copy.
+        random: The argument `random` of the replacement.
+        arguments: Other arguments that differ from the original's.
+        made: The replacement, if it has already been made.
     """
 
     reason: str
@@ -44,7 +44,7 @@ class Decision(NamedTuple):
     made: keras.layers.Layer | None = None
 
     def new_layer(self, layer):
-        """Returns the layer in the place of one, without its weights."""
+        """Returns the replacement of a layer, without weights."""
         if self.made is not None:
             return self.made
         if self.target is None:
@@ -57,10 +57,10 @@ class ConversionRules:
     """Decides for every layer of a network whether it becomes random.
 
     Args:
-        network: A built Sequential or functional model; `None` for layers of which
-            nothing is known but that they are there.
+        network: A built Sequential or functional model; `None` for layers whose
+            connections are unknown.
         paths: Its layers, from `paths_of_layers`.
-        random: What converted layers have generated.
+        random: What is generated for converted layers.
         only: The layers to make random; `None` for all.
         skip: The layers not to make random.
     """
@@ -73,13 +73,13 @@ class ConversionRules:
         self._ends = {}
         if network is not None:
             self._ends = ScaleTrails(network, _is_followed).ends
-        #: Normalisations, and the layers whose scales they stand in for.
+        #: Normalisations, and the layers whose scales their γ replaces.
         self._stands_in_for = {}
 
     def decisions(self) -> dict:
         """Returns a `Decision` for every layer."""
-        # A normalisation may come before the layer it stands in for, and another one
-        # stand in for itself: it has a scale of its own.
+        # Normalisations are decided after the layers they may stand in for, which can
+        # be listed later; batch normalisations last, as they may stand in for others.
         phases: tuple[list, list, list] = ([], [], [])
         for layer in self._paths:
             is_batch = isinstance(layer, keras.layers.BatchNormalization)
@@ -115,7 +115,7 @@ class ConversionRules:
         random, remark = self._random, self._remark(layer, norms)
         target = TWINS[type(layer)]
         if random not in modes_of(target):
-            # Numbers of words, say, are no inputs to scale.
+            # Such as "rank_one" of an embedding, whose inputs cannot be scaled.
             random = "scale"
         return Decision(remark, target, random)
 
@@ -131,7 +131,7 @@ class ConversionRules:
         return Decision(reason, made=made)
 
     def _maker_inside(self, inner):
-        """Makes the layers in the place of one inside a layer of somebody's own."""
+        """Returns a function that makes the replacements inside a user's own layer."""
         network = inner if is_graph(inner) else None
         paths = {inner: [inner.name]} if network is None else paths_of_layers(inner)
         may_cancel = network is None and not generates_kernel(self._random)
@@ -145,7 +145,7 @@ class ConversionRules:
         return lambda layer: decisions[layer].new_layer(layer)
 
     def _cancelling(self, layer):
-        """The normalisations behind a layer, and whether they leave nothing of it."""
+        """The normalisations after a layer, and whether they cancel all its scales."""
         ends = self._ends.get(layer, [])
         norms = [end for end in ends if end is not None]
         is_everywhere = bool(norms) and len(norms) == len(ends)
@@ -172,7 +172,7 @@ class ConversionRules:
         return Decision(reason)
 
     def _remark(self, layer, norms):
-        """What a normalisation behind it does to a random layer."""
+        """What the normalisations after a random layer do to it."""
         if not norms:
             return ""
         if isinstance(layer, ATTENTION):
@@ -200,7 +200,7 @@ class ConversionRules:
         return self._of_gamma(layer, sources)
 
     def _why_no_own_gamma(self, layer):
-        """Why a normalisation that replaces no scale stays as it is, or nothing."""
+        """Why a normalisation that replaces no scale stays as it is; or empty."""
         if isinstance(layer, keras.layers.BatchNormalization):
             return "cancels no scale that would be generated"
         if generates_kernel(self._random):
@@ -216,7 +216,7 @@ class ConversionRules:
         if sources:
             reasons.append(f"instead of the scale of {self._names(sources)}")
         if not has_gamma(layer):
-            # A γ of 1 changes nothing at the centre.
+            # A γ of 1 changes no answers at the centre.
             reasons.append("with scale=False it had no γ: a new one, 1 at first")
             arguments = {"scale": True, "gamma_initializer": "ones"}
         target, random = NORMALIZATIONS[type(layer)], "scale"
@@ -238,9 +238,9 @@ class ConversionRules:
 
 
 def _is_followed(layer) -> bool:
-    """Whether a layer's scales may multiply its outputs before their activation.
+    """Whether a layer's scales multiply its outputs before their activation.
 
-    Those of recurrent layers are inside the recurrence, and nothing cancels them.
+    Those of recurrent layers act inside the recurrence, where nothing cancels them.
     """
     is_recurrent = isinstance(layer, keras.layers.RNN)
     return (has_scales(layer) and not is_recurrent) or is_of_ones_own(layer)

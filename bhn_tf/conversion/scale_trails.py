@@ -1,13 +1,13 @@
 """Where the scales of a network's layers are cancelled by a normalisation.
 
-Multiply an output of a convolution by g, and a batch normalisation behind it divides
-by |g| again: the loss has no gradient by g, and the scale drifts to its prior. Every
-tensor of the network is followed here with the scales that it still carries.
+If an output of a convolution is multiplied by g, a batch normalisation after it divides
+by |g| again: the loss has no gradient with respect to g, and the scale drifts to its
+prior. This file follows every tensor of the network with the scales it still carries.
 
-What counts is whether a normalisation has statistics for each output by itself. Batch
-normalisation has, and group normalisation with a group for each channel. Layer and RMS
-normalisation over the features divide by what all of them have in common, so that the
-scale of one still counts; over other axes (positions, say) they cancel it.
+What counts is whether a normalisation has separate statistics for each output. Batch
+normalisation has, and so does group normalisation with a group for each channel. Layer
+and RMS normalisation over the features divide by a common factor, so that the scale of
+one feature still matters; over other axes (positions, say) they cancel it.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.networks.copying import is_graph
 
-# A positive factor of one channel leaves these layers as it came in.
+# These layers pass on a positive factor of one channel unchanged.
 _TRANSPARENT = tuple(
     getattr(keras.layers, name)
     for name in (
@@ -50,13 +50,13 @@ _HOMOGENEOUS = (keras.activations.relu, keras.activations.leaky_relu)
 
 @dataclasses.dataclass(frozen=True)
 class _Trail:
-    """The scales that a tensor carries: layers, and the axis of their outputs."""
+    """The scales that a tensor carries: their layers, and the axis of their outputs."""
 
     axes: dict = dataclasses.field(default_factory=dict)
 
 
 class ScaleTrails:
-    """Follows the outputs of layers to the first layers that do not pass a scale on.
+    """Follows scales to the first layers that do not pass them on.
 
     Args:
         network: A built Sequential or functional model.
@@ -75,7 +75,7 @@ class ScaleTrails:
         self._end(*keras.tree.flatten(outputs))
 
     def _through(self, graph, trails):
-        """Sends trails through a model as if they were its inputs."""
+        """Sends trails through a model as its inputs."""
         if isinstance(graph, keras.Sequential):
             for layer in graph.layers:
                 trails = [self._visit(layer)(*trails)]
@@ -97,7 +97,7 @@ class ScaleTrails:
         return call
 
     def _behind(self, layer, trails):
-        """The trail of what a layer with one output makes of its inputs."""
+        """The trail of a layer's single output."""
         passed = {}
         for trail in trails:
             for source, axis in trail.axes.items():
@@ -137,7 +137,7 @@ def normalizes_each_output(layer) -> bool:
 
 
 def _cancels(layer, axis):
-    """Whether a layer divides each entry of an axis by a size of its own."""
+    """Whether a layer divides each entry of an axis by that entry's own size."""
     rank = len(layer.output.shape)
     if isinstance(layer, keras.layers.BatchNormalization):
         return layer.axis % rank == axis % rank
@@ -150,7 +150,7 @@ def _cancels(layer, axis):
 
 
 def _axis_behind(layer, source, axis):
-    """The axis of a source's outputs behind a layer; `None` where the scale ends."""
+    """The axis of a source's outputs after a layer; `None` if the scale ends there."""
     if isinstance(layer, _TRANSPARENT):
         is_same = not hasattr(layer, "data_format") or _channel_axis(layer) == axis
         return axis if is_same else None
@@ -158,7 +158,7 @@ def _axis_behind(layer, source, axis):
         rank = len(layer.output.shape)
         return axis if layer.axis % rank == axis % rank else None
     if isinstance(layer, keras.layers.Flatten):
-        # Every entry is a channel of its own now.
+        # Every entry is now a separate channel.
         return -1
     if _is_activation(layer) and _is_passed_by(_activation_of(layer), source):
         return axis
@@ -187,7 +187,7 @@ def _activation_of(layer):
 def _is_passed_by(activation, source):
     """Whether `f(g x) = g f(x)` for positive g.
 
-    With a bias, which g does not multiply, it holds for the identity alone.
+    With a bias, which g does not multiply, only the identity passes it.
     """
     if activation in (None, keras.activations.linear):
         return True

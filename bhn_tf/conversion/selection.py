@@ -1,4 +1,4 @@
-"""Layers named by an argument: by name, path, class, function, or themselves."""
+"""Layers selected by an argument: by name, path, class, function or instance."""
 
 import inspect
 
@@ -39,7 +39,7 @@ class LayerSelection:
         paths: The network's layers, from `paths_of_layers`.
 
     Raises:
-        ValueError: If a name is that of no layer, or a layer is not the network's.
+        ValueError: If no layer has a name, or a layer is not in the network.
         TypeError: If an entry is none of the above.
     """
 
@@ -84,7 +84,7 @@ class LayerSelection:
         return layer in self._objects or self._is_named(layer, _picks)
 
     def covers(self, layer) -> bool:
-        """Whether the layer, or a model that it is in, is named."""
+        """Whether the layer, or a model around it, is named."""
         return layer in self._covered or self._is_named(layer, _covers)
 
     def _is_named(self, layer, matches):
@@ -100,7 +100,7 @@ class LayerSelection:
 
 
 def _layers_in(layer):
-    """The layers right in a model or wrapper; none in any other layer."""
+    """The layers directly in a model or wrapper; none for any other layer."""
     return layer.layers if is_graph(layer) else wrapped_layers(layer)
 
 

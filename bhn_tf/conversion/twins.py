@@ -1,4 +1,4 @@
-"""Which Keras layers have twins with generated weights, and why others have none."""
+"""Which Keras layers have twins with generated weights, and why others do not."""
 
 import keras
 
@@ -12,17 +12,17 @@ TWINS = {
     if name.startswith("WeightNorm")
 }
 
-#: Keras normalisations and their twins, which have γ generated.
+#: Keras normalisations and their twins with generated γ.
 NORMALIZATIONS = {
     getattr(keras.layers, name): getattr(layers, name)
     for name in layers.__all__
     if name.endswith("Normalization")
 }
 
-#: They have a γ for each channel where they cancel the scales of channels.
+#: If these cancel the scales of channels, their γ per channel can replace the scales.
 TAKE_OVER = (keras.layers.BatchNormalization, keras.layers.GroupNormalization)
 
-#: What normalises the outputs sees the last of several projections alone.
+#: A normalisation after these cancels the scales of only the last projection.
 ATTENTION = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
 
@@ -35,7 +35,7 @@ def has_scales(layer) -> bool:
 
 
 def modes_of(target):
-    """What a twin can have generated."""
+    """The values of `random` that a twin accepts."""
     is_made_of_parts = issubclass(target, RandomParts)
     return target.MODES if is_made_of_parts else target.GENERATED
 
