@@ -1,1 +1,1 @@
-"""SavedModels that answer with their uncertainty: what `export` is made of."""
+"""SavedModels that answer with their uncertainty: the parts of `export`."""

@@ -1,4 +1,4 @@
-"""What lies beside the graph: a model card, and requests that warm a server up.
+"""Files beside the graph: a model card, and requests that warm a server up.
 
 TensorFlow Serving replays `assets.extra/tf_serving_warmup_requests` before a version
 takes traffic, so that the first client does not wait for the graph to be optimised.
@@ -26,11 +26,11 @@ def write_model_card(version: Path, model, functions: dict, facts: dict) -> None
         version: Folder of the SavedModel.
         model: The model that was exported.
         functions: Its concrete functions by signature.
-        facts: What the model does not know of itself, such as metrics; see
+        facts: What the model does not know about itself, such as metrics; see
             `as_json` for what they may hold.
 
     Raises:
-        TypeError: If a fact is nothing that JSON can hold.
+        TypeError: If JSON cannot hold a fact.
     """
     hypernet = getattr(model, "hypernet", None)
     num_random = getattr(model, "num_random", 0)
@@ -58,16 +58,16 @@ def write_model_card(version: Path, model, functions: dict, facts: dict) -> None
 
 
 def as_json(value, name: str):
-    """Returns a value as JSON can hold it.
+    """Returns a value in a form that JSON can hold.
 
     Args:
         value: Numbers, arrays or tensors of them, texts, `None`, and lists and
             dictionaries of these.
-        name: What the value is called, for the message.
+        name: Name of the value, for the message.
 
     Returns:
-        NumPy's numbers and arrays as numbers and lists; what is not finite, which JSON
-        has no number for, as `None`.
+        NumPy's numbers and arrays as numbers and lists; numbers that are not finite,
+        which JSON lacks, as `None`.
 
     Raises:
         TypeError: If it is anything else.
@@ -145,7 +145,7 @@ def _described(part) -> dict:
     config = part.get_config()
     for name in ("name", "trainable", "dtype"):
         config.pop(name, None)
-    # What a class keeps beyond numbers and texts is told, not read back.
+    # Other values become texts: the card describes the class and is not read back.
     config = json.loads(json.dumps(config, default=str))
     return {"class": type(part).__name__, "config": as_json(config, "config")}
 

@@ -13,11 +13,11 @@ from bhn_tf.serving.versions import new_version
 def export_version(
     model, directory, num_samples, signatures, ensemble, seed, metrics
 ) -> str:
-    """Writes the next version of a model; `PredictiveModel.export` tells the rest.
+    """Writes the next version of a model; see `PredictiveModel.export`.
 
     Args:
         model: A built `PredictiveModel`.
-        directory, num_samples, signatures, ensemble, seed, metrics: As `export`.
+        directory, num_samples, signatures, ensemble, seed, metrics: As in `export`.
 
     Returns:
         The path of the new version.
@@ -26,7 +26,7 @@ def export_version(
         ValueError: If a number makes no sense, a signature is unknown, a seed is given
             without `ensemble`, an input has a name that a signature needs, or the model
             cannot say what it takes.
-        OSError: If it cannot be written; nothing of it is left then.
+        OSError: If it cannot be written; no part of it is then left.
     """
     check_count("num_samples", num_samples, minimum=1)
     asked = check_signatures(signatures)
@@ -54,21 +54,21 @@ def export_version(
 
 
 def write_version(model, directory, made, frozen, facts, cold=()) -> str:
-    """Writes functions of a model as its next version, with what lies beside them.
+    """Writes functions of a model as its next version, with their assets.
 
     Args:
         model: A built `PredictiveModel`.
         directory: Folder of versions.
         made: Concrete functions by signature.
         frozen: Draws that the functions read, or `None`.
-        facts: What the model card tells beside what the model knows of itself.
+        facts: What the model does not know about itself, for the model card.
         cold: Signatures that a request of zeros cannot warm up.
 
     Returns:
         The path of the new version.
 
     Raises:
-        OSError: If it cannot be written; nothing of it is left then.
+        OSError: If it cannot be written; no part of it is then left.
     """
     module = tf.Module()
     module.served = _variables_of(made.values())
@@ -84,7 +84,7 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
         try:
             tf.saved_model.save(module, str(version.path), made)
         except tf.errors.OpError as error:
-            # What can be mended there, such as a disk that is full.
+            # Something that the user can mend, such as a full disk.
             raise OSError(f"{directory} cannot be written: {error.message}") from error
         assets.write_model_card(version.path, model, made, facts)
         assets.write_warm_up(version.path, warm)
@@ -92,7 +92,7 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
 
 
 def _variables_of(functions) -> list:
-    """The variables that functions read, each once."""
+    """The variables that functions read, each listed once."""
     found = {
         variable.ref(): variable
         for function in functions

@@ -1,8 +1,8 @@
-"""Names and types of what a served model takes and returns.
+"""Names and types of the inputs and outputs of a served model.
 
-They are a promise to clients, so that none may depend on how many layers the process
-has made before: what Keras has named by itself is named by its place. Columns of files
-have names that no argument of a function can have: `served_names` has the rule.
+They are a promise to clients, so none may depend on how many layers the process has
+made before: what Keras named automatically is named by its position. Columns of files
+may have names that function arguments cannot have: `served_names` has the rule.
 """
 
 import keyword
@@ -19,15 +19,15 @@ from bhn_tf.networks.outputs import declared_outputs
 #: Scalars of the signature `sample`, which share its arguments with the inputs.
 SCALARS = ("num_samples", "seed")
 
-# Python's words, and the first parameter of a method that TensorFlow passes names to.
+# Python's keywords, and the first parameter of methods that TensorFlow calls by name.
 _RESERVED = {*keyword.kwlist, "self"}
 
 
 class InputSpecs(dict):
-    """`tf.TensorSpec` of each input by the name it is served under.
+    """`tf.TensorSpec` of each input by served name.
 
     Attributes:
-        originals: What each is called in the network, by the name it is served under.
+        originals: The network's name of each input, by served name.
     """
 
     def __init__(self, specs: dict[str, tf.TensorSpec], originals: Sequence[str]):
@@ -38,10 +38,10 @@ class InputSpecs(dict):
 def served_names(names: Sequence[str]) -> list[str]:
     """Returns names that the arguments of a served function can have.
 
-    Every character but ASCII letters, digits and underscores becomes an underscore;
-    what then does not begin with a letter, or is a word of Python, gets `input_`
-    before it; what another input is called already, in capitals or not, gets `_2`,
-    `_3`, ... after it. A name that can be served as it is keeps it.
+    Every character but ASCII letters, digits and underscores becomes an underscore. If
+    the result does not begin with a letter, or is a Python keyword, `input_` is put
+    before it; if another input has the same name, in capitals or not, `_2`, `_3`, ...
+    is put after it. A name that can be served as it is stays unchanged.
 
     Args:
         names: Names of the inputs, or columns.
@@ -55,12 +55,12 @@ def served_names(names: Sequence[str]) -> list[str]:
     """
     served = [_as_argument(name) for name in names]
     taken, found = set(), {}
-    # Who has a name already goes before who would be given it. TensorFlow takes names
-    # that differ in capitals alone for one.
+    # Inputs that already have a valid name come first and keep it. TensorFlow treats
+    # names that differ only in capitals as equal.
     order = sorted(range(len(names)), key=lambda index: served[index] != names[index])
     for index in order:
         name, count = served[index], 2
-        # An input that is called exactly so is refused where it matters.
+        # An input with exactly this name is refused later, only where it matters.
         reserved = () if names[index] in SCALARS else SCALARS
         while name.lower() in taken or name.lower() in reserved:
             name, count = f"{served[index]}_{count}", count + 1
@@ -83,18 +83,18 @@ def _as_argument(name: str) -> str:
 
 
 def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
-    """Returns what a network takes.
+    """Returns the inputs that a network takes.
 
     Args:
         network: A built Keras model.
         shapes: Shapes of the inputs in their structure, rows first; for a network
             that declares no inputs.
         fed: Dtypes of the data it was trained on, by input name or in order; `None`
-            where it is not known.
+            if not known.
 
     Returns:
-        `InputSpecs` with any number of rows, in the order of the structure that the
-        network takes them in, and that structure.
+        `InputSpecs` with any number of rows, in the order of the network's input
+        structure, and that structure.
 
     Raises:
         ValueError: If the network declares no inputs and no shapes are given.
@@ -128,11 +128,11 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
 def output_names(network, names) -> tuple[str, ...]:
     """Returns names for the outputs that do not change from process to process.
 
-    Keys of a dictionary are somebody's own, whatever they look like.
+    Keys of a dictionary are chosen by the user, even if they look automatic.
 
     Args:
         network: A Keras model.
-        names: What the likelihood calls them; empty for a single one.
+        names: The likelihood's names of the outputs; empty for a single one.
     """
     outputs = declared_outputs(network)
     if not (names and isinstance(outputs, list | tuple)):
@@ -159,7 +159,7 @@ def _input_names(structure) -> list[str]:
 
 
 def _is_automatic(name, layer) -> bool:
-    """Whether Keras has made the name up, from the class and a counter."""
+    """Whether Keras made up the name, from the class and a counter."""
     if layer is None:
         return False
     words = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", type(layer).__name__)
@@ -178,7 +178,7 @@ def _in_order(fed, names) -> list:
 
 
 def _served_dtype(declared, fed) -> tf.DType:
-    """Integers and text are served as they were fed, numbers as declared."""
+    """Integers and text keep the dtype they were fed in, floats the declared one."""
     declared = tf.as_dtype(declared)
     if fed is None:
         return declared

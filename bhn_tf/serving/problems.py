@@ -1,5 +1,5 @@
-"""What the person who asks for scores can mend."""
+"""Problems that the user of a scoring command can mend."""
 
 
 class ScoringProblem(ValueError):
-    """Input, output or model do not fit: the message says which, and what to do."""
+    """Input, output or model does not fit: the message says which, and what to do."""

@@ -16,8 +16,7 @@ class ServedModel:
     """One version of a SavedModel; no Keras model is needed.
 
     Args:
-        folder: A SavedModel, or a folder of versions of it, of which the newest is
-            taken.
+        folder: A SavedModel, or a folder of versions, of which the newest is taken.
 
     Attributes:
         path: The version that was loaded.
@@ -39,7 +38,7 @@ class ServedModel:
 
     def __init__(self, folder):
         self.path = latest_version(folder)
-        # The functions die with what was loaded.
+        # Kept, because the functions are only valid as long as the loaded object.
         try:
             self._loaded = tf.saved_model.load(self.path)
         except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
@@ -57,7 +56,7 @@ class ServedModel:
 
     @property
     def card(self) -> dict:
-        """The model card; empty where it cannot be read."""
+        """The model card; empty if it cannot be read."""
         return _card(self.path)
 
     @property
@@ -67,7 +66,7 @@ class ServedModel:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this SavedModel from every other one."""
+        """Identifies this SavedModel."""
         fingerprints = tf.saved_model.experimental
         try:
             return fingerprints.read_fingerprint(self.path).singleprint()
@@ -78,16 +77,16 @@ class ServedModel:
             ) from error
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """Returns what a signature takes, by name."""
+        """Returns the inputs of a signature, by name."""
         return self._loaded.signatures[signature].structured_input_signature[1]
 
     @property
     def output_specs(self) -> dict[str, tf.TensorSpec]:
-        """What `serving_default` answers, by name, rows first."""
+        """The outputs of `serving_default`, by name, rows first."""
         return self.outputs("serving_default")
 
     def outputs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """Returns what a signature answers, by name."""
+        """Returns the outputs of a signature, by name."""
         return self._loaded.signatures[signature].structured_outputs
 
     def __call__(

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bhn_tf.serving import names
 
-#: Draws that one request of `sample` may ask for.
+#: Most draws that one request of `sample` may ask for.
 MOST_SAMPLES = 10_000
 #: Every signature, in the order of the documentation.
 SIGNATURES = ("serving_default", "sample", "deterministic")
@@ -16,7 +16,7 @@ def check_signatures(signatures, known=SIGNATURES) -> tuple[str, ...]:
 
     Args:
         signatures: Some of the known ones, or `None` for all.
-        known: Names of all that there are, in the order of the documentation.
+        known: All existing names, in the order of the documentation.
 
     Raises:
         ValueError: If a name is unknown or there is none.
@@ -35,7 +35,7 @@ def check_signatures(signatures, known=SIGNATURES) -> tuple[str, ...]:
 def fresh_seed() -> tf.Tensor:
     """A seed that differs from request to request and from process to process.
 
-    `tf.random.uniform` would bake the global seed into the graph and replay the same
+    `tf.random.uniform` would fix the global seed in the graph and replay the same
     sequence after every start of the server.
     """
     return tf.raw_ops.RandomUniformInt(
@@ -44,7 +44,7 @@ def fresh_seed() -> tf.Tensor:
 
 
 def _bounded(num_samples: tf.Tensor) -> tf.Tensor:
-    """Refuses numbers of draws that make no sense, or no end of work."""
+    """Refuses numbers of draws that make no sense, or endless work."""
     message = f"`num_samples` has to be an integer from 1 to {MOST_SAMPLES}."
     checks = [
         tf.debugging.Assert(num_samples >= 1, [message, num_samples]),
@@ -77,7 +77,7 @@ class Signatures:
         )
 
     def make(self, asked) -> dict:
-        """Returns a `tf.function` for each of the signatures that were asked for."""
+        """Returns a `tf.function` for each requested signature."""
         return {name: getattr(self, f"_{name}")() for name in asked}
 
     def _serving_default(self):
@@ -149,11 +149,11 @@ class Signatures:
         return keras.tree.pack_sequence_as(self._structure, flat)
 
     def _by_name(self, results, name=None) -> dict:
-        """Flat results: those of several outputs begin with the output's name.
+        """Flattens results; with several outputs, names begin with the output's name.
 
         Args:
-            results: A value, or a dictionary of them, for each output.
-            name: Name of the value, where it is no dictionary.
+            results: A value, or a dictionary of values, for each output.
+            name: Name of a value that is not a dictionary.
         """
         likelihood_names = self._model.likelihood.output_names
         if not likelihood_names:

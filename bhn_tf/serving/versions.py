@@ -15,14 +15,14 @@ import tensorflow as tf
 def new_version(directory) -> Iterator["NewVersion"]:
     """Opens a version that becomes visible when it is finished.
 
-    A server looks for integers only, so the folder `.unfinished-…` in which a version
-    grows is invisible. One that a killed process has left can be deleted.
+    A server looks only for integers, so it does not see the folder `.unfinished-…` in
+    which a version is written. One left behind by a killed process can be deleted.
 
     Args:
-        directory: Folder of versions; it is made where it does not exist.
+        directory: Folder of versions; created if it does not exist.
 
     Yields:
-        A `NewVersion`, whose `path` is where to write, and afterwards the version.
+        A `NewVersion`, whose `path` is where to write, and afterwards the version's.
 
     Example:
     ```python
@@ -45,13 +45,13 @@ def new_version(directory) -> Iterator["NewVersion"]:
 
 
 def latest_version(folder) -> str:
-    """Returns the newest version that is whole enough to be loaded.
+    """Returns the newest version that can be loaded.
 
-    A version without its graph, which may be half copied, is passed over.
+    A version without its graph, which may be half copied, is skipped.
 
     Args:
-        folder: A folder of versions, on any file system that TensorFlow knows, or one
-            version.
+        folder: A folder of versions, on any file system that TensorFlow knows, or a
+            single version.
 
     Raises:
         FileNotFoundError: If there is none.
