@@ -1,7 +1,7 @@
 """Scores of files larger than memory, from a SavedModel alone.
 
 A source (an array file, a record file, images) is read batch by batch, the SavedModel
-answers each batch, and the answers become columns of one output part after another.
+answers each batch, and the answers become columns of consecutive output parts.
 
 Example:
 ```python

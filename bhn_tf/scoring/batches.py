@@ -1,4 +1,4 @@
-"""Rows as a model takes them, or a sentence that says why they are none."""
+"""Rows as a model takes them, or an error that says why they do not fit."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ class Batch:
     """Consecutive rows of a source.
 
     Attributes:
-        ids: What each row is called in the output.
+        ids: The name of each row in the output.
         inputs: Arrays by name of the model's input, rows first.
         unreadable: Positions of rows that hold no data; their scores become NaN.
     """
@@ -26,10 +26,10 @@ class Batch:
 
 
 def text_of(path) -> str:
-    r"""Returns the name of a file as text that every file and terminal takes.
+    r"""Returns the name of a file as text for any file or terminal.
 
     Args:
-        path: A path; bytes that are no UTF-8 are shown as `\xff`.
+        path: A path; bytes that are not UTF-8 are shown as `\xff`.
 
     Example:
         >>> text_of(os.fsdecode(b"caf\xe9.png"))
@@ -39,12 +39,12 @@ def text_of(path) -> str:
 
 
 def only_input(specs: dict, name: str, kind: str) -> tuple[str, tf.TensorSpec]:
-    """Returns name and spec of the single input that a kind of file can feed.
+    """Returns name and spec of the model's only input, for files that feed just one.
 
     Args:
         specs: What the model takes; see `ServedModel.input_specs`.
         name: Name of the file, for the message.
-        kind: What the file is, for the message.
+        kind: The kind of file, for the message.
 
     Raises:
         ScoringProblem: If the model has several inputs.
@@ -59,7 +59,7 @@ def only_input(specs: dict, name: str, kind: str) -> tuple[str, tf.TensorSpec]:
 
 
 def checked_bytes(contents, check: Callable[[bytes], None]):
-    """Returns what is given, once it is looked at: before anything is unpacked.
+    """Returns bytes after a check, which precedes any unpacking.
 
     Args:
         contents: Bytes, or a scalar of a graph.
@@ -80,9 +80,8 @@ def checked_bytes(contents, check: Callable[[bytes], None]):
 def check_rows(shape, dtype, spec: tf.TensorSpec, where: str) -> None:
     """Refuses rows of another shape or kind of number than the model was trained on.
 
-    Floats of every width pass for each other, and integers do. An integer is never
-    taken for a float: 0 ... 255 and 0 ... 1 are the same picture, but not the same
-    input.
+    Floats of any width are interchangeable, and so are integers. An integer is never
+    taken for a float: as 0 ... 255 or 0 ... 1, a picture is the same, but not as input.
 
     Args:
         shape: Shape of one row.
@@ -122,7 +121,7 @@ def as_rows(values: np.ndarray, spec: tf.TensorSpec, where: str) -> np.ndarray:
         where: Name of the file or the rows, for the message.
 
     Raises:
-        ScoringProblem: If shape or kind do not fit, or a number is too large.
+        ScoringProblem: If shape or kind does not fit, or a number is too large.
 
     Example:
         >>> spec = tf.TensorSpec([None, 2], tf.float32, name="inputs")
@@ -135,7 +134,7 @@ def as_rows(values: np.ndarray, spec: tf.TensorSpec, where: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             rows = values.astype(spec.dtype.as_numpy_dtype, copy=False)
         if rows.dtype.itemsize < values.dtype.itemsize:
-            # Infinity that was not given is a number too large.
+            # A finite number that became infinite was too large.
             _check_range(values[np.isinf(rows) & np.isfinite(values)], spec, where)
         return rows
     if spec.dtype.is_integer:

@@ -11,20 +11,20 @@ from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 
 SIGNATURES = ("predict_interval", "predict_set")
-#: Between the classes of a set.
+#: Separates the classes of a set.
 SEPARATOR = "|"
 
 
 class Guarantee:
-    """What a calibrated model promises of each row at a level.
+    """What a calibrated model promises for each row at a level.
 
     Args:
-        model: A `ServedModel` of what `bhn_tf.conformal.calibrate` has made.
+        model: A `ServedModel` of a model from `bhn_tf.conformal.calibrate`.
         level: A probability, such as 0.9.
 
     Raises:
         ScoringProblem: If the model promises nothing, or nothing at this level, or is
-            calibrated by groups, which files of inputs do not tell.
+            calibrated by groups, which files of inputs do not contain.
 
     Example:
     ```python
@@ -35,7 +35,7 @@ class Guarantee:
     """
 
     def __init__(self, model: ServedModel, level: float):
-        # The card is a file: it is not read again for every batch.
+        # The card is a file, so it is not read again for every batch.
         self._model, self._card, self._level = model, model.card, level
         self._signatures = [name for name in SIGNATURES if name in model.signatures]
         if not self._signatures:
@@ -71,14 +71,14 @@ class Guarantee:
 
         Returns:
             `lower_90_0`, `upper_90_0`, `lower_90_1`, ... for each target, numbers; and
-            `set_90`, texts: the classes with `|` between them. Names of several outputs
-            come first: `age_lower_90_0`.
+            `set_90`, texts of classes separated by `|`. With several outputs, their
+            names come first: `age_lower_90_0`.
         """
         request = {**inputs, "level": self._level}
         return self._columns(lambda signature: self._model(request, signature))
 
     def empty_columns(self) -> dict[str, np.ndarray]:
-        """Returns the columns of no rows, which show their names and types."""
+        """Returns columns without rows, which show names and types."""
         return self._columns(lambda signature: empty(self._model.outputs(signature)))
 
     def _columns(self, ask):
@@ -111,10 +111,10 @@ def model_columns(model: ServedModel, level: float | None) -> Callable:
 
     Args:
         model: A `ServedModel`.
-        level: That of its guarantee; `None` for its mean and scores alone.
+        level: Level of its guarantee; `None` for only its mean and scores.
 
     Raises:
-        ScoringProblem: As `Guarantee`.
+        ScoringProblem: As in `Guarantee`.
 
     Example:
     ```python
@@ -128,13 +128,13 @@ def model_columns(model: ServedModel, level: float | None) -> Callable:
 
 
 def empty_columns(model: ServedModel, level: float | None) -> dict[str, np.ndarray]:
-    """Returns the columns of `model_columns` for no rows."""
+    """Returns the columns of `model_columns` without rows."""
     promised = {} if level is None else Guarantee(model, level).empty_columns()
     return {**promised, **as_columns(empty(model.output_specs))}
 
 
 def empty(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
-    """Returns arrays of no rows in the shapes of specs."""
+    """Returns arrays without rows in the shapes of specs."""
     return {
         name: np.zeros([0, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
         for name, spec in specs.items()
@@ -142,7 +142,7 @@ def empty(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
 
 
 def highest_level(card: dict) -> float:
-    """Returns the highest level that a model card tells of; 1 where it does not.
+    """Returns the highest level according to a model card; 1 if it has none.
 
     Args:
         card: The model card, as far as it can be read.
@@ -159,7 +159,7 @@ def highest_level(card: dict) -> float:
 
 
 def level_name(level: float) -> str:
-    """Returns a level in percent, as columns are called.
+    """Returns a level in percent, for names of columns.
 
     Example:
         >>> level_name(0.9), level_name(0.999)
@@ -169,11 +169,11 @@ def level_name(level: float) -> str:
 
 
 def class_names(card: dict, output: str, num_classes: int) -> np.ndarray:
-    """Returns what the classes of an output are called: by the model card, or numbers.
+    """Returns the names of an output's classes from the model card, or numbers.
 
     Args:
         card: The model card, as far as it can be read.
-        output: Name of the output; empty where there is one alone.
+        output: Name of the output; empty if there is only one.
         num_classes: C.
 
     Example:

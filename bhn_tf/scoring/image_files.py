@@ -1,4 +1,4 @@
-"""Images as the input of a model, and files of them, one row each."""
+"""Images as input of a model, and image files as rows."""
 
 import functools
 import itertools
@@ -24,12 +24,12 @@ from bhn_tf.serving.problems import ScoringProblem
 
 _MAX_BATCH_BYTES = 1 << 31
 
-# How many files may be broken before the folder itself is in doubt.
+# How many files are tried before the whole folder is refused.
 _TRIES = 10
 
 
 def check_takes_images(spec: tf.TensorSpec, name: str) -> None:
-    """Refuses a model whose input is no image.
+    """Refuses a model whose input is not an image.
 
     Args:
         spec: What the model takes, rows first.
@@ -50,16 +50,16 @@ def check_takes_images(spec: tf.TensorSpec, name: str) -> None:
 def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
     """Returns an image in the channels of the model, grey or colour.
 
-    Its header is read first, so that what is too large is never unpacked.
+    The header is read first, so that an image that is too large is never unpacked.
 
     Args:
         contents: PNG, JPEG, BMP or GIF (its first picture): bytes, or a scalar of a
             graph.
-        spec: What the model takes, rows first; one that `check_takes_images` passes.
+        spec: What the model takes, rows first; passed by `check_takes_images`.
 
     Returns:
-        [height, width, channels], uint8 as stored for a model of uint8; for a model of
-        floats float32 from 0 to 1, the range of `bhn_tf.data.load`.
+        [height, width, channels]: uint8 as stored if the model takes uint8; otherwise
+        float32 from 0 to 1, the range of `bhn_tf.data.load`.
 
     Raises:
         ValueError: If the image is broken or of a size that the model does not take;
@@ -89,13 +89,13 @@ def _check_size(contents, spec) -> None:
 
 
 class ImageFiles:
-    """Image files, one row each; a row is called by its path.
+    """Image files, one row each; a row is named by its path.
 
     A file that is missing, broken, too large or of another size keeps its row, whose
     scores are NaN.
 
     Args:
-        name: What they are called together.
+        name: A name for all of them together.
         files: The files.
     """
 
@@ -106,9 +106,9 @@ class ImageFiles:
 
     @classmethod
     def of_folder(cls, folder: Path) -> "ImageFiles":
-        """Takes all images of a folder and of the folders in it, by name.
+        """Takes all images of a folder and its subfolders, by name.
 
-        What is hidden is left out.
+        Hidden files and folders are left out.
 
         Raises:
             ScoringProblem: If there is none.
@@ -123,7 +123,7 @@ class ImageFiles:
         return cls(text_of(folder), found)
 
     def check(self, specs: dict) -> None:
-        """Refuses images that the model does not take, by the first one."""
+        """Refuses images that the model does not take, judging by the first one."""
         _, spec = only_input(specs, self.name, "an image file")
         check_takes_images(spec, self.name)
         reasons = []
@@ -158,7 +158,7 @@ class ImageFiles:
                 group = paths[first : first + num_threads]
                 images += threads.map(_image_or_none, group, itertools.repeat(spec))
                 if not spec.shape[1:].is_fully_defined():
-                    # Before more is decoded than can be scored together.
+                    # Checked early, before more is decoded than can be batched.
                     _check_together(images, len(paths), self.name)
         return images
 

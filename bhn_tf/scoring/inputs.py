@@ -1,4 +1,4 @@
-"""From patterns of files to what is read."""
+"""From patterns of files to sources of rows."""
 
 import contextlib
 import glob
@@ -16,7 +16,7 @@ from bhn_tf.scoring.image_files import ImageFiles
 from bhn_tf.scoring.record_files import RecordFile, is_record_file
 from bhn_tf.serving.problems import ScoringProblem
 
-# What NumPy raises of a file that it has not written; it parses the header as Python.
+# What NumPy raises for a file that is not its own; it parses the header as Python.
 _NO_ARRAY = (ValueError, TypeError, EOFError, SyntaxError, tokenize.TokenError)
 
 
@@ -24,10 +24,10 @@ class Source(Protocol):
     """Rows in a fixed order, read batch by batch.
 
     Attributes:
-        name: What it is called in messages.
-        files: The files it is made of.
-        num_rows: How many rows it has; `None` where that takes reading it all. After
-            `check`, it is 0 where there are none.
+        name: Its name in messages.
+        files: The files it consists of.
+        num_rows: How many rows it has; `None` if counting takes reading all of it.
+            After `check`, it is 0 if there are none.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Source(Protocol):
 
 
 def open_sources(patterns: Sequence[str]) -> list[Source]:
-    """Finds the files that patterns mean.
+    """Finds the files that patterns match.
 
     Args:
         patterns: Files, patterns such as `x-*.tfrecord`, and folders of images. A file
-            that several patterns find is taken once.
+            found by several patterns is taken once.
 
     Returns:
         The sources, in the order of the patterns, then by name.
@@ -80,7 +80,7 @@ def open_sources(patterns: Sequence[str]) -> list[Source]:
 
 
 def _of_pattern(pattern) -> list[Source]:
-    # A file may be named as a pattern is: `x[1].npy`.
+    # A file's name may look like a pattern: `x[1].npy`.
     names = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
     paths = [Path(name) for name in sorted(names)]
     if not paths:
@@ -107,20 +107,20 @@ def _of_file(path) -> Source:
 class ArrayFile:
     """An array [rows, ...] as `numpy.save` writes it, memory-mapped, never unpickled.
 
-    A row is called `<file>:<row>`.
+    A row is named `<file>:<row>`.
 
     Args:
         path: The file.
 
     Raises:
-        ScoringProblem: If it holds no array of numbers with rows.
+        ScoringProblem: If it does not hold an array of numbers with rows.
     """
 
     def __init__(self, path: Path):
         self.name = text_of(path)
         self.files = [Path(path)]
         try:
-            # `numpy.load` would look into archives and pickles, too.
+            # `numpy.load` would also open archives and pickles.
             self._array = np.lib.format.open_memmap(path, mode="r")
         except (*_NO_ARRAY, OSError) as error:
             raise ScoringProblem(
@@ -147,9 +147,9 @@ class ArrayFile:
             yield Batch(ids, {key: as_rows(values, spec, where)})
 
     def _check_whole(self):
-        """Refuses a file that was cut meanwhile: its rows would end the process.
+        """Refuses a file truncated meanwhile: reading its rows would kill the process.
 
-        One that was deleted stays readable, as long as it is mapped.
+        A deleted file stays readable as long as it is mapped.
         """
         (path,) = self.files
         array = self._array

@@ -1,4 +1,4 @@
-"""Models in a `.keras` file, asked as a SavedModel is."""
+"""Models in a `.keras` file, used like a SavedModel."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ def open_model(path) -> ServedModel:
 
 
 class _KerasFile(ServedModel):
-    """A `.keras` file, exported for as long as it takes to load what was exported."""
+    """A `.keras` file, exported to a temporary SavedModel and loaded from there."""
 
     def __init__(self, path):
         path = os.fspath(path)

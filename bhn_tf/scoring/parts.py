@@ -19,33 +19,32 @@ from bhn_tf.serving.problems import ScoringProblem
 
 FORMATS = ("parquet", "csv")
 
-# Names with an underscore or a dot are passed over by what reads a folder of Parquet
-# files.
+# Readers of a folder of Parquet files skip names that begin with `_` or `.`.
 _RUN = "_run.json"
 _SUCCESS = "_SUCCESS"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
-# What only some runs have.
+# Facts that only some runs have.
 _OPTIONAL = {"level"}
-# What a killed process leaves of `written_atomically`: the name after a dot and a word.
+# What a killed process leaves of `written_atomically`: the name after `.<word>.`.
 _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
 
 
 def _is_new(names) -> bool:
-    """Whether there is nothing but what a run leaves that was killed at once."""
+    """Whether there is nothing but leftovers of a run killed at its very start."""
     return all(name == LOCK_NAME or _TEMPORARY.fullmatch(name) for name in names)
 
 
 def format_of(output: Path, asked: str = "") -> str:
-    """Returns the format that a name or a wish means.
+    """Returns the format of an output, from its name or as requested.
 
     Args:
-        output: Where the table goes; its ending counts where nothing was asked for,
-            and Parquet is written where it has none.
+        output: Where the table goes. Its ending decides if nothing was requested;
+            without an ending, it is Parquet.
         asked: `"parquet"`, `"csv"`, or empty.
 
     Raises:
         ScoringProblem: If the format is unknown.
-        ImportError: If Parquet is meant and PyArrow is not installed.
+        ImportError: If it is Parquet and PyArrow is not installed.
     """
     name = asked or output.suffix.lstrip(".").lower() or "parquet"
     if name not in FORMATS:
@@ -59,13 +58,13 @@ def format_of(output: Path, asked: str = "") -> str:
 
 
 def as_columns(answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns one column a number: the mean first, then the scores by name.
+    """Returns one column per number: the mean first, then the scores by name.
 
     Args:
         answers: Arrays [rows, ...] by name of the output.
 
     Returns:
-        Columns [rows]. What has more axes becomes one column each, by its index:
+        Columns [rows]. An array with more axes becomes several columns, by index:
         `mean_0`, `mean_1`, ....
 
     Example:
@@ -82,14 +81,14 @@ def as_columns(answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def identity(model, sources: Sequence[Source], **facts) -> dict:
-    """Returns what tells one run from another: the model, the files, the chunks.
+    """Returns what distinguishes a run from others: the model, the files, the chunks.
 
-    A file is known by its name, size and time of change, so that it is not read twice.
+    A file is identified by name, size and time of change, which avoids reading it.
 
     Args:
         model: The `ServedModel`.
-        sources: What is read.
-        **facts: How it is cut and written.
+        sources: The sources that are read.
+        **facts: How they are cut and written.
     """
     digest = hashlib.sha256()
     for source in sources:
@@ -107,27 +106,26 @@ def _state(path) -> bytes:
     try:
         stat = path.stat()
     except OSError:
-        # It may go at any time; its row will tell.
+        # A file may vanish at any time; its row will then have no scores.
         return b"missing"
     return f"{stat.st_size}\0{stat.st_mtime_ns}".encode()
 
 
 class Parts:
-    """Parts that are there are done: a killed run goes on with the first that is not.
+    """The parts of a run; a killed run resumes with the first missing part.
 
-    The part `part-00002-00005` is of the third source, its sixth chunk. `_run.json`
-    says what they were made of, and `_SUCCESS` that none is missing.
+    `part-00002-00005` is the sixth chunk of the third source. `_run.json` says what the
+    parts were made from, and `_SUCCESS` that none is missing.
 
-    Made, it has looked and written nothing. In a `with` block the folder is the run's
-    own, and another run is refused.
+    The constructor only looks at the folder and writes nothing. A `with` block locks
+    the folder, and another run is then refused.
 
     Args:
         folder: Where they go.
         format: Ending of the parts.
-        run: What tells one run from another, by `identity`; another one's folder is
-            refused.
-        overwrite: Whether the parts of another run are deleted, and this one starts
-            anew. What no run has written stays.
+        run: What `identity` returns; the folder of another run is refused.
+        overwrite: Whether to delete the parts of another run and start anew. Files not
+            written by a run stay.
 
     Raises:
         ScoringProblem: If the folder holds another run, or something else.
@@ -151,7 +149,7 @@ class Parts:
         with self._naming_the_folder(), contextlib.ExitStack() as until_the_end:
             self._folder.mkdir(parents=True, exist_ok=True)
             until_the_end.enter_context(locked(self._folder))
-            # Again: since the first look, a run may have come and gone.
+            # Looks again, as another run may have been here since the first look.
             earlier = self._look()
             if self._overwrite and earlier is not None:
                 self._remove()
@@ -179,14 +177,14 @@ class Parts:
             ) from error
 
     def _look(self) -> dict | None:
-        """The earlier run in the folder, if this one may go on with it or delete it."""
+        """The earlier run in the folder, if this one may resume or delete it."""
         earlier = self._earlier(self._run)
         if earlier is not None and not self._overwrite:
             self._check_same(self._run, earlier)
         return earlier
 
     def _earlier(self, run) -> dict | None:
-        """The run that has written the folder; `None` if it is new or empty."""
+        """The run that wrote the folder; `None` if it is new or empty."""
         if not self._folder.exists():
             return None
         path = self._folder / _RUN
@@ -225,7 +223,7 @@ class Parts:
             )
 
     def _remove(self) -> None:
-        """Deletes what runs have written here, and nothing else."""
+        """Deletes what runs have written in the folder, and nothing else."""
         ours = [
             entry
             for entry in self._folder.iterdir()
@@ -239,13 +237,14 @@ class Parts:
                     f"{text_of(path)} is a link or a folder that no run of scores has "
                     "made: nothing is overwritten through it. Give another output."
                 )
-        # First the word that all is whole; _run.json, the proof, is replaced last.
+        # `_SUCCESS` first, so that the rest never looks complete; `_run.json`, which
+        # marks the folder as a run's, is replaced last.
         for path in sorted(ours, key=lambda path: path.name != _SUCCESS):
             path.unlink()
 
     @property
     def are_complete(self) -> bool:
-        """Whether no part is missing, nor to be made anew."""
+        """Whether no part is missing or has to be made again."""
         return not self._overwrite and (self._folder / _SUCCESS).exists()
 
     def path(self, source: int, chunk: int) -> Path:
@@ -260,13 +259,13 @@ class Parts:
         return chunk
 
     def write(self, source: int, chunk: int, columns: dict) -> None:
-        """Writes a part whole or not at all."""
+        """Writes a part completely or not at all."""
         write = _write_csv if self._format == "csv" else _write_parquet
         with written_atomically(self.path(source, chunk)) as temporary:
             write(temporary, columns)
 
     def finish(self) -> None:
-        """Says that no part is missing."""
+        """Records that no part is missing."""
         (self._folder / _SUCCESS).touch()
 
 
@@ -281,7 +280,7 @@ def _write_parquet(path, columns) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    # Of texts that are all missing it could not tell that they are texts.
+    # The type must be given, since it could not be inferred if all texts are missing.
     arrays = {
         name: pyarrow.array(
             values, pyarrow.string() if values.dtype == object else None

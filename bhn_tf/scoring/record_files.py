@@ -1,4 +1,4 @@
-"""Rows of a TFRecord file; what it may hold is seen at its first record."""
+"""Rows of a TFRecord file, whose layout is taken from its first record."""
 
 import itertools
 import os
@@ -18,7 +18,7 @@ from bhn_tf.serving.problems import ScoringProblem
 #: Feature that names a row.
 ID = "id"
 
-# Where in its graph TensorFlow has seen an error, and whose error that was.
+# What TensorFlow adds to an error: its place in the graph, and its type.
 _NODE = re.compile(
     r"Error in user-defined function passed to .*? iterator: \S+: |"
     r"\{\{\w+ [^}]*\}\}\s*|ValueError: "
@@ -27,7 +27,7 @@ _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$")
 
 
 def is_record_file(path: Path) -> bool:
-    """Whether a name is that of a TFRecord file.
+    """Whether a file is named like a TFRecord file.
 
     Example:
         >>> is_record_file(Path("x.tfrecord-00000-of-00004"))
@@ -44,7 +44,7 @@ class RecordFile:
     `tf.io.serialize_tensor`. A feature holds the values of the row in a list
     (`float_list` or `int64_list`, the last axis fastest), or one byte string: an
     encoded image, or a serialized tensor. A feature `id`, a text or an integer, names
-    the row; else it is called `<file>:<row>`.
+    the row; otherwise its name is `<file>:<row>`.
 
     Args:
         path: The file.
@@ -53,13 +53,13 @@ class RecordFile:
     def __init__(self, path: Path):
         self.name = text_of(path)
         self.files = [Path(path)]
-        # A TFRecord does not tell.
+        # Unknown: a TFRecord does not record it.
         self.num_rows: int | None = None
         compression = "GZIP" if self.name.endswith(".gz") else ""
         self._records = tf.data.TFRecordDataset([os.fsencode(path)], compression)
 
     def check(self, specs: dict) -> None:
-        """Refuses records that the model does not take, by the first one."""
+        """Refuses records that the model does not take, judging by the first one."""
         self.num_rows = 0 if self._layout(specs) is None else None
 
     def batches(self, specs: dict, start: int, size: int) -> Iterator[Batch]:
@@ -89,10 +89,10 @@ class RecordFile:
 
 
 def elements(rows: tf.data.Dataset, where: str) -> Iterator:
-    """Yields the elements of a data set as NumPy; what cannot be read is named.
+    """Yields the elements of a data set as NumPy; errors name what cannot be read.
 
     Args:
-        rows: Records as they were parsed, or batches of them.
+        rows: Parsed records, or batches of them.
         where: Name of the file or the rows, for the message.
 
     Raises:
@@ -104,14 +104,14 @@ def elements(rows: tf.data.Dataset, where: str) -> Iterator:
 
 
 def _batched(rows: tf.data.Dataset, where: str, first: int, size: int) -> Iterator:
-    """Yields batches of rows; of one that cannot be read, the row is named."""
+    """Yields batches of rows; an error names the row that cannot be read."""
     batches = rows.batch(size).prefetch(2).as_numpy_iterator()
     for number in itertools.count():
         start = first + number * size
         try:
             batch = _next(batches, f"{where}, rows from {start}")
         except ScoringProblem:
-            # One by one; rows of different shapes can be read alone.
+            # Rows one by one find the broken one; batches fail also if shapes differ.
             alone = rows.skip(number * size).take(size).as_numpy_iterator()
             for row in range(start, start + size):
                 _next(alone, f"{where}, row {row}")
@@ -125,7 +125,7 @@ def _next(iterator, where: str):
     try:
         return next(iterator, None)
     except (tf.errors.OpError, UnicodeDecodeError) as error:
-        # TensorFlow's messages may quote bytes that are no text.
+        # TensorFlow's messages may quote bytes that are not text.
         reason = getattr(error, "message", str(error)).partition("\n")[0]
         reason = _NODE.sub("", reason)[:300]
         raise ScoringProblem(
@@ -147,8 +147,8 @@ def layout_of(record: bytes, specs: dict, name: str) -> Callable:
         name: Name of the file, for messages.
 
     Returns:
-        A function of a scalar string tensor for `tf.data`, to a dictionary of tensors
-        by input, and `id` where the records have one.
+        A function for `tf.data` from a scalar string tensor to a dictionary of tensors
+        by input, with `id` if the records have one.
 
     Raises:
         ScoringProblem: If the model does not take such records.
@@ -191,7 +191,7 @@ def _of_example(features, specs, name):
 
 
 def _of_feature(feature, spec, where):
-    """How a feature is parsed, and what becomes of it."""
+    """How a feature is parsed, and how it is then converted."""
     dtype = _dtype(feature)
     shape = spec.shape[1:]
     if dtype != tf.string or spec.dtype == tf.string:
@@ -237,7 +237,7 @@ def _dtype(feature) -> tf.DType:
 
 
 def _kind(feature) -> str:
-    # An empty feature has no kind; the number of its values will not fit.
+    # An empty feature has no kind; its number of values fails later.
     return feature.WhichOneof("kind") or "float_list"
 
 

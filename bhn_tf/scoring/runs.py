@@ -21,9 +21,9 @@ class Summary:
     """What a run has done.
 
     Attributes:
-        num_rows: Rows that were scored by this run.
-        num_parts: Parts that it wrote.
-        num_kept: Parts that an earlier, killed run had written.
+        num_rows: Number of rows scored by this run.
+        num_parts: Number of parts it wrote.
+        num_kept: Number of parts already written by an earlier, killed run.
         unreadable: Ids of images without scores, among the rows of this run.
     """
 
@@ -47,27 +47,27 @@ def score_files(
 ) -> Summary:
     """Writes the mean and every score of each row of files that may exceed memory.
 
-    `serving_default` is asked batch by batch; the rows of a batch share their draws,
-    unless the model was exported with `ensemble=True`, when all rows do. Each part has
-    the columns `id`, `mean_0`, `mean_1`, ... and one for each score; with `level`,
-    before them the interval or set of a calibrated model (`guarantees.Guarantee`).
-    After a kill the same call goes on with the first part that is missing; a finished
-    run is left as it is.
+    `serving_default` is called batch by batch. The rows of a batch share their draws;
+    if the model was exported with `ensemble=True`, all rows do. Each part has the
+    columns `id`, `mean_0`, `mean_1`, ... and one for each score; with `level`, the
+    interval or set of a calibrated model comes before them (`guarantees.Guarantee`).
+    After a kill the same call resumes with the first missing part; a finished run is
+    left as it is.
 
     Args:
         saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
         inputs: Files, patterns and folders of images; see `record_files.RecordFile`
             for what a TFRecord may hold.
         output: Folder of the parts, which `pandas.read_parquet(output)` reads at once.
-        format: `"parquet"`, `"csv"`, or empty, which goes by the ending of `output`.
+        format: `"parquet"`, `"csv"`, or empty to go by the ending of `output`.
         batch_size: Rows of one call of the model.
-        rows_per_part: Rows of one part, a multiple of `batch_size`; what a kill costs
-            at most.
-        overwrite: Whether the parts of another run there are deleted.
-        level: With which probability the intervals or sets of a calibrated model hold
-            what is true, such as 0.9; `None` for no such columns.
+        rows_per_part: Rows of one part, a multiple of `batch_size`; a kill loses at
+            most so many.
+        overwrite: Whether to delete the parts of another run there.
+        level: Probability, such as 0.9, that the intervals or sets of a calibrated
+            model hold the truth; `None` for no such columns.
         on_progress: Called after each batch with the number of rows scored by this run
-            and the number it has to score, `None` where TFRecords do not tell.
+            and the number it has to score, `None` if that is unknown (TFRecords).
 
     Returns:
         A `Summary`.
@@ -127,7 +127,7 @@ def score_files(
 def _score_missing(
     specs, columns_of, sources, parts: Parts, batch_size, rows_per_part, on_progress
 ) -> Summary:
-    """Writes the parts that are not there."""
+    """Writes the missing parts."""
     kept = [parts.first_missing(index) for index in range(len(sources))]
     summary = Summary(num_kept=sum(kept))
     total = _rows_left(sources, [chunk * rows_per_part for chunk in kept])
@@ -157,7 +157,7 @@ def _rows_left(sources, starts) -> int | None:
 
 
 def _in_groups(batches: Iterator[Batch], size: int) -> Iterator[Iterator[Batch]]:
-    """Yields the batches of one part after another; none is held."""
+    """Yields the batches of one part after another, holding none."""
     for first in batches:
         rest = itertools.islice(batches, size - 1)
         yield itertools.chain([first], rest)

@@ -1,4 +1,4 @@
-"""Tensors written by `tf.io.serialize_tensor`, of files that anybody may have made."""
+"""Tensors written by `tf.io.serialize_tensor`, from files that are not trusted."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from bhn_tf.serving.problems import ScoringProblem
 
 
 def tensor_proto(contents: bytes):
-    """The tensor that bytes hold, or `None`: nothing is unpacked."""
+    """The tensor message in bytes, or `None`; nothing is unpacked."""
     proto = tf.make_tensor_proto(np.float32(0))
     try:
         proto = type(proto).FromString(contents)
@@ -23,10 +23,10 @@ def tensor_proto(contents: bytes):
 
 
 def reader_of_tensors(proto, spec: tf.TensorSpec, where: str) -> Callable:
-    """Returns a function from bytes of a graph to the tensor that they hold.
+    """Returns a function, for graphs, from bytes to the tensor that they hold.
 
     Args:
-        proto: The tensor of the first row; what comes has to be like it.
+        proto: The tensor of the first row; all others must be like it.
         spec: What the model takes, rows first.
         where: Name of the file, for messages.
 
@@ -57,7 +57,7 @@ def reader_of_tensors(proto, spec: tf.TensorSpec, where: str) -> Callable:
 def _check_header(contents, dtype, shape) -> None:
     """Refuses a tensor of another kind, before it is unpacked.
 
-    A few bytes can stand for any number of equal values.
+    Few bytes can represent any number of equal values, and so exhaust memory.
     """
     proto = tensor_proto(contents)
     if proto is None:
