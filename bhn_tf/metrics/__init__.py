@@ -1,10 +1,10 @@
-"""How good predictive probabilities, and scores of uncertainty, are.
+"""How good predictive probabilities and scores of uncertainty are.
 
 Keras metrics `ExpectedCalibrationError`, `BrierScore` and `NegativeLogLikelihood`, and
 functions of whole arrays: `reliability` (`calibration.py`), `detection`,
-`detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). Of numbers and
-sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
-(`intervals.py`), also as Keras metrics (`interval_metrics.py`). Of waiting times:
+`detection_curve`, `risk_coverage` and `reject_threshold` (`ranking.py`). For numbers
+and sets: `coverage`, `mean_width`, `set_size`, `interval_score`, `crps` and `pinball`
+(`intervals.py`), also as Keras metrics (`interval_metrics.py`). For waiting times:
 `concordance_index` (`survival.py`).
 """
 

@@ -5,10 +5,10 @@ class of probability 0 that comes true costs an infinite negative log-likelihood
 
 Probabilities are [B, C], or [B, ..., C] with an item per pixel or token; C = 1, or
 [B], is binary and holds the probability of class 1. Labels are integers [B, ...] or
-[B, ..., 1] (also as floats), or one-hot [B, ..., C], where soft labels count by their
-weights. Labels outside 0..C-1, and predictions that are no probabilities (logits, for
-one), are an error; under XLA, which can raise none, the result is then NaN. It is NaN,
-too, for a NaN probability. Items of sample weight 0, or masked, count as absent.
+[B, ..., 1] (also as floats), or one-hot or soft labels [B, ..., C]. Labels outside
+0..C-1, and predictions that are not probabilities (logits, for instance), are an error;
+under XLA, which cannot raise one, the result is NaN. It is also NaN for a NaN
+probability. Items that are masked or have sample weight 0 count as absent.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
-    """Confidence [n], how far it was right [n] and its bin [n]: the one binning.
+    """Confidence, correctness and bin of each item, [n] each.
 
     Bins are of equal width, (low, high]; 0 is in the first.
     """
@@ -36,7 +36,7 @@ def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
     else:
         confidence = tf.reduce_max(p, axis=-1)
         correct = tf.gather(target, tf.argmax(p, axis=-1), axis=-1, batch_dims=1)
-    # Compared with the edges themselves: in `ceil(p * num_bins)` 0.07 * 100 > 7.
+    # Compares with the edges, since `ceil(p * num_bins)` rounds: 0.07 * 100 > 7.
     inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, p.dtype)
     return confidence, correct, tf.searchsorted(inner_edges, confidence, side="left")
 
@@ -48,7 +48,7 @@ def _checked_num_bins(num_bins: int) -> int:
 
 
 class _ProbabilityMetric(keras.metrics.Metric):
-    """Sums over items, in a state of at least float32 whatever the policy."""
+    """Sums over items, kept in float32 or better under any dtype policy."""
 
     def __init__(self, sums: dict[str, tuple], name: str, dtype):
         super().__init__(name=name, dtype=dtype)
@@ -110,9 +110,9 @@ class NegativeLogLikelihood(_MeanOfItems):
         if p.shape[-1] == 1:
             target = tf.concat([1 - target, target], axis=-1)
             p = tf.concat([1 - p, p], axis=-1)
-        # A mean that rounding left just above 1 leaves the other class below 0.
+        # Rounding may leave a mean just above 1, and the other class below 0.
         log_p = tf.math.log(tf.maximum(p, 0.0))
-        # Where the target is 0 so is the term, also at an infinite logarithm.
+        # A term with target 0 is 0, even if the logarithm is infinite.
         terms = tf.where(target > 0, target * log_p, tf.zeros_like(p))
         return -tf.reduce_sum(terms, axis=-1)
 
@@ -193,7 +193,7 @@ class ExpectedCalibrationError(_ProbabilityMetric):
 
     def result(self):
         """The error over all items so far; 0 before the first."""
-        # A bin's share times the distance of its means: the bin's weight cancels, and
+        # In a bin's share times the distance of its means the bin's weight cancels, so
         # an empty bin needs no special case.
         distance = keras.ops.sum(keras.ops.abs(self.correct - self.confidence))
         return keras.ops.divide_no_nan(distance, keras.ops.sum(self.weight))

@@ -13,24 +13,24 @@ from bhn_tf.metrics.intervals import checked_level
 
 
 class _MeanOfTargets(keras.metrics.Mean):
-    """A mean of one value for each target, of which padding is none."""
+    """A mean of one value for each target, without padding."""
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds a batch: targets [B, ...], what is predicted, and weights."""
+        """Adds a batch: targets [B, ...], predictions and weights."""
         mask = keras_adapter.mask_of(y_pred)
         y_pred = ops.convert_to_tensor(y_pred)
-        # Numbers in large units are beyond half precision.
+        # Large numbers exceed the range of half precision.
         dtype = keras.backend.result_type(y_pred.dtype, "float32")
         values = self._values(ops.cast(y_true, dtype), ops.cast(y_pred, dtype))
         weight = _weight(values, sample_weight, mask)
         if weight is not None:
-            # What has no weight may be anything, and 0 times NaN is NaN.
+            # Values of weight 0 may be anything, and 0 times NaN is NaN.
             values = ops.where(weight == 0, ops.zeros_like(values), values)
         super().update_state(values, weight)
 
 
 class _OfBounds(_MeanOfTargets):
-    """Of bounds, which come stacked on the last axis, [B, ..., 2]."""
+    """A mean over bounds stacked on the last axis, [B, ..., 2]."""
 
     def _values(self, y, bounds):
         return self._of_bounds(*_unstacked(y, bounds, "bounds", "lower and upper"))
@@ -151,8 +151,8 @@ class SetSize(_MeanOfTargets):
     """`set_size` of the classes whose probability reaches a threshold.
 
     Args:
-        threshold: Least probability of a class in the set. At 0.5 sets of booleans
-            are taken as they are. One column is the probability of the second of two
+        threshold: Least probability of a class in the set; sets of booleans work with
+            the default. A single column is the probability of the second of two
             classes.
 
     Example:
@@ -177,7 +177,7 @@ class SetSize(_MeanOfTargets):
 
 
 def _of_one_rank(y, predicted) -> tuple:
-    """Targets and predictions; the one with a further axis of 1 at its end loses it."""
+    """Targets and predictions; a trailing axis of 1 that only one has is removed."""
     ranks = len(y.shape), len(predicted.shape)
     if ranks[0] == ranks[1] + 1 and y.shape[-1] == 1:
         y = y[..., 0]
@@ -187,7 +187,7 @@ def _of_one_rank(y, predicted) -> tuple:
 
 
 def _require_one_shape(y, predicted, words: str) -> None:
-    """Refuses what would be broadcast, which pairs every row with every other."""
+    """Refuses shapes that would broadcast and so pair every row with every other."""
     same_rank = len(y.shape) == len(predicted.shape)
     if not same_rank or any(
         None not in sizes and sizes[0] != sizes[1]
@@ -200,7 +200,7 @@ def _require_one_shape(y, predicted, words: str) -> None:
 
 
 def _unstacked(y, stacked, what: str, which: str) -> tuple:
-    """Targets, and the two numbers for each that come on a last axis of 2."""
+    """Targets, and the two numbers for each from a last axis of 2."""
     first, second = stacked[..., 0], stacked[..., 1]
     y, _ = _of_one_rank(y, first)
     shape = tuple(stacked.shape)
@@ -209,7 +209,7 @@ def _unstacked(y, stacked, what: str, which: str) -> tuple:
 
 
 def _weight(values, sample_weight, mask):
-    """Weights of values [B, ...], given for rows [B], [B, 1] or for values."""
+    """Weights of values [B, ...], given for rows, [B] or [B, 1], or for values."""
     weight = None
     for given in (sample_weight, mask):
         if given is None:

@@ -16,8 +16,8 @@ class LabelledItems(NamedTuple):
     Attributes:
         target: [n, C], one-hot or soft labels. For C = 1 the label itself, 0 or 1.
         probabilities: [n, C]. For C = 1 that of class 1.
-        weight: [n]. 0 for items that are absent; NaN for items that are NaN, or wrong
-            where no error could be raised: it makes NaN of every sum they enter.
+        weight: [n]. 0 for absent items; NaN for items that are NaN, or invalid where no
+            error can be raised, so that every sum they enter becomes NaN.
     """
 
     target: tf.Tensor
@@ -31,7 +31,7 @@ def labelled_items(
     sample_weight: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> LabelledItems:
-    """Brings every coding of labels into one form, and checks what can be checked.
+    """Brings every coding of labels into one form and checks it.
 
     Args:
         labels: integers [B, ...] or [B, ..., 1], also as floats, or one-hot or soft
@@ -39,14 +39,14 @@ def labelled_items(
         probabilities: [B, ..., C]; C = 1, or [B], is binary: that of class 1.
         sample_weight: [B], [B, 1] or [B, ...]; by default 1 each. Items of weight 0
             are neither checked nor counted.
-        mask: [B, ...], False where an item is to have weight 0.
+        mask: [B, ...], False for items that shall have weight 0.
 
     Returns:
         `LabelledItems(target, probabilities, weight)`.
 
     Raises:
         ValueError: shapes that do not fit; labels out of range; predictions that are
-            no probabilities. In a graph the values raise `InvalidArgumentError`, and
+            not probabilities. In a graph, wrong values raise `InvalidArgumentError`;
             under XLA, which drops assertions, they get weight NaN.
 
     Example:
@@ -69,8 +69,8 @@ def labelled_items(
     num_classes = p.shape[-1]
     target, valid = _target(given, p)
     valid &= tf.reduce_all((p >= -_TOLERANCE) & (p <= 1 + _TOLERANCE), axis=-1)
-    # A sum below 1 is let through: a class may have been left out, and no measure
-    # flatters what is missing.
+    # A sum below 1 is allowed: a class may have been left out, and no measure rewards
+    # that.
     valid &= tf.reduce_sum(p, axis=-1) < 1 + _TOLERANCE
     weight = _weight(p, sample_weight, mask)
     absent = weight == 0
@@ -86,11 +86,11 @@ def labelled_items(
 
 
 def _target(labels: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Labels as [B, ..., C], and which of them are labels at all, [B, ...]."""
+    """Labels as [B, ..., C], and which of them are valid, [B, ...]."""
     num_classes = p.shape[-1]
     if labels.shape.rank == p.shape.rank and labels.shape[-1] == 1:
         labels = labels[..., 0]
-    # Labels are reshaped, not broadcast: [B, 1] against [B] would pair all with all.
+    # Reshaped, not broadcast: [B, 1] against [B] would pair every row with all others.
     if labels.shape.is_compatible_with(p.shape):
         target = tf.cast(tf.reshape(labels, tf.shape(p)), p.dtype)
         sums_to_one = tf.abs(tf.reduce_sum(target, axis=-1) - 1) < _TOLERANCE
@@ -109,7 +109,7 @@ def _target(labels: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _weight(p: tf.Tensor, sample_weight, mask) -> tf.Tensor:
-    """Weights [B, ...]; those of rows [B] hold for all items of a row."""
+    """Weights [B, ...]; weights of rows, [B], apply to all items of a row."""
     weight = tf.ones(tf.shape(p)[:-1], p.dtype)
     if sample_weight is not None:
         given = tf.cast(tf.convert_to_tensor(sample_weight), p.dtype)

@@ -1,9 +1,8 @@
 """How well a score of uncertainty ranks: detection, and the reject option.
 
-Higher scores are stranger. Only their order counts, so that scores may have any scale,
-infinities included. A NaN score is compared as a threshold would compare it: it is
-never flagged by `detection`, and never accepted by `risk_coverage` and
-`reject_threshold`.
+Higher scores are stranger. Only their order counts, so scores may have any scale,
+infinities included. A NaN score fails every comparison with a threshold: `detection`
+never flags it, and `risk_coverage` and `reject_threshold` never accept it.
 """
 
 from typing import NamedTuple
@@ -24,7 +23,7 @@ def detection(scores_in: ArrayLike, scores_out: ArrayLike) -> dict[str, float]:
     image detection in neural networks", ICLR 2018, with the strange rows as positive.
 
     Args:
-        scores_in: scores of rows of the known distribution, any shape, one an item.
+        scores_in: scores of rows of the known distribution, one per item, in any shape.
             Higher is stranger; NaN ranks below everything.
         scores_out: scores of the other rows (anomalies, adversarial inputs), likewise.
 
@@ -32,9 +31,9 @@ def detection(scores_in: ArrayLike, scores_out: ArrayLike) -> dict[str, float]:
         `"auroc"`: the probability that an out row scores above an in row, ties half.
         `"aupr_in"`: average precision with the in rows positive, the least strange
         first (PR+). `"aupr_out"`: average precision with the out rows positive, the
-        strangest first (PR-). `"fpr95"`: share of in rows that score at least the
-        threshold that at least 95 % of the out rows reach; lower is better. All equal:
-        0.5, the shares of in and of out rows, and 1.
+        strangest first (PR-). `"fpr95"`: share of in rows that reach the threshold
+        that at least 95 % of the out rows reach; lower is better. If all scores are
+        equal: 0.5, the shares of in and of out rows, and 1.
 
     Raises:
         ValueError: one of the sets is empty.
@@ -72,7 +71,7 @@ def detection_curve(scores_in: ArrayLike, scores_out: ArrayLike) -> DetectionCur
     """The ROC curve of a score, with the strange rows as positive.
 
     The receiver operating characteristic of Fawcett, "An introduction to ROC analysis",
-    Pattern Recognition Letters, 2006: one point a threshold.
+    Pattern Recognition Letters, 2006, with one point per threshold.
 
     Args:
         scores_in, scores_out: as `detection`.
@@ -108,8 +107,8 @@ def _labelled_ranks(
             "one, as every result compares the two."
         )
     is_out = np.repeat([0, 1], [scores_in.size, scores_out.size])
-    # Ranks say all that counts, and are exact for infinities and close scores alike.
-    # They start at 1; NaN goes below.
+    # Only ranks matter, and they are exact for infinities and for close scores. They
+    # start at 1; NaN goes below.
     ranks = rankdata(
         np.concatenate([scores_in, scores_out]), method="dense", nan_policy="omit"
     )
@@ -122,8 +121,8 @@ class RiskCoverage(NamedTuple):
     Attributes:
         coverage: share of rows kept, increasing up to 1.
         risk: mean error among the rows kept.
-        threshold: a row is kept where `score <= threshold`. NaN in the last entry
-            where there are NaN scores, which no threshold keeps.
+        threshold: a row is kept if `score <= threshold`. The last entry is NaN if there
+            are NaN scores, which no threshold keeps.
         aurc: area under the risk-coverage curve, a scalar; lower is better.
     """
 
@@ -137,10 +136,10 @@ def risk_coverage(scores: ArrayLike, errors: ArrayLike) -> RiskCoverage:
     """Error rate among the most certain rows, for each share of rows kept.
 
     Geifman and El-Yaniv, "Selective classification for deep neural networks", NeurIPS
-    2017; the area as in Geifman, Uziel and El-Yaniv, "Bias-reduced uncertainty
-    estimation for deep neural classifiers", ICLR 2019: the mean of the risk over the
-    1, 2, ..., n most certain rows. Rows of equal score are kept or rejected together,
-    and enter the area in the mean over all their orders.
+    2017; the area is that of Geifman, Uziel and El-Yaniv, "Bias-reduced uncertainty
+    estimation for deep neural classifiers", ICLR 2019: the mean of the risks of the
+    1, 2, ..., n most certain rows. Rows of equal score are kept or rejected together;
+    their contribution to the area is the mean over all their orders.
 
     Args:
         scores: [n], higher is stranger and rejected earlier; NaN is rejected first.
@@ -168,7 +167,7 @@ def risk_coverage(scores: ArrayLike, errors: ArrayLike) -> RiskCoverage:
             f"`risk_coverage` got {np.isnan(errors).sum()} errors that are NaN. Say "
             "for each row whether it is wrong (1) or right (0), or leave the row out."
         )
-    # Sorts NaN last, as one group.
+    # `np.unique` sorts NaN last, as one group.
     threshold, group = np.unique(scores, return_inverse=True)
     rows = np.bincount(group)
     wrong = np.bincount(group, weights=errors)
@@ -187,10 +186,10 @@ class RejectThreshold(NamedTuple):
     """What `reject_threshold` chose.
 
     Attributes:
-        threshold: a row is answered where `score <= threshold`; NaN, which answers
-            none, where no threshold keeps the risk.
+        threshold: a row is answered if `score <= threshold`. It is NaN, which answers
+            none, if no threshold keeps the risk.
         coverage: share of rows answered.
-        risk: mean error among them; NaN where there are none.
+        risk: mean error among them; NaN if there are none.
     """
 
     threshold: float
@@ -204,9 +203,9 @@ def reject_threshold(
     """The threshold that answers most rows at a wanted error rate.
 
     Selective classification after Geifman and El-Yaniv, "Selective classification for
-    deep neural networks", NeurIPS 2017, with the error rate as measured on the given
-    rows. It is chosen on these rows, so that it looks a little better on them than it
-    is: choose on one part of the held-out rows and measure on another.
+    deep neural networks", NeurIPS 2017, with the error rate measured on the given rows.
+    Being chosen on these rows, the threshold looks slightly too good on them: choose on
+    one part of the held-out rows and measure on another.
 
     Args:
         scores: [n], higher is stranger and rejected earlier; NaN is always rejected.
@@ -218,7 +217,7 @@ def reject_threshold(
         `RejectThreshold(threshold, coverage, risk)`, the risk at most `max_risk`.
 
     Raises:
-        ValueError: as `risk_coverage`, or if `max_risk` is no number of at least 0.
+        ValueError: as `risk_coverage`, or if `max_risk` is not a number of at least 0.
 
     Example:
         >>> reject_threshold([0.1, 0.2, 0.2, 0.9], [0, 0, 0, 1], max_risk=0.01)
@@ -233,7 +232,7 @@ def reject_threshold(
     allowed = (curve.risk <= max_risk) & ~np.isnan(curve.threshold)
     if not allowed.any():
         return RejectThreshold(float("nan"), 0.0, float("nan"))
-    # The risk may fall again where it has risen: the last one answers most.
+    # The risk may rise and fall again; the last allowed threshold answers most rows.
     last = np.flatnonzero(allowed)[-1]
     return RejectThreshold(
         float(curve.threshold[last]),

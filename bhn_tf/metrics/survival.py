@@ -1,4 +1,4 @@
-"""How well waiting times are predicted, some of which were not seen to the end."""
+"""How well waiting times are predicted if some ended before the event."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,23 +7,23 @@ from numpy.typing import ArrayLike
 def concordance_index(
     time: ArrayLike, event: ArrayLike, prediction: ArrayLike
 ) -> float:
-    """Share of pairs whose order in time is that of the predictions.
+    """Share of pairs whose predictions have the same order as their times.
 
-    Of those pairs of which it is known who was first; equal predictions count half.
+    Only pairs count whose order in time is known; equal predictions count half. This is
     Harrell's index, as lifelines computes it: Harrell et al., "Evaluating the yield of
     medical tests", JAMA 1982.
 
     Args:
-        time: waiting times [n], until the event or until nobody waited any longer.
-        event: [n], 1 where the event was seen, 0 where it had not happened by then.
-        prediction: [n], higher where the event is expected later.
+        time: waiting times [n], until the event or until observation ended.
+        event: [n], 1 if the event was seen, 0 if it had not happened by then.
+        prediction: [n], higher if the event is expected later.
 
     Returns:
-        0.5 of what knows nothing, 1 of the right order.
+        0.5 for uninformative predictions, 1 for the right order.
 
     Raises:
-        ValueError: numbers are not finite or not as many of each, or of no pair it is
-            known who was first.
+        ValueError: numbers are not finite, lengths differ, or no pair has a known
+            order.
 
     Example:
         >>> concordance_index([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.7, 0.6])
@@ -42,7 +42,7 @@ def concordance_index(
             "after looking at where they come from."
         )
     num_known = num_agreeing = 0.0
-    # Row by row: all pairs at once would be as many numbers as rows squared.
+    # Row by row, since all pairs at once would take memory of rows squared.
     for row in np.flatnonzero(event == 1):
         is_later = (time > time[row]) | ((time == time[row]) & (event == 0))
         later = prediction[is_later]
