@@ -1,7 +1,7 @@
-"""Is this posterior any good? Numbers, findings and what mends them.
+"""Is this posterior any good? Numbers, findings and remedies.
 
-`widths` and `layer_posteriors` look at q, `averaging`, `monte_carlo` and `reliability`
-at what is predicted.
+`widths` and `layer_posteriors` look at q; `averaging`, `monte_carlo` and `reliability`
+look at predictions.
 """
 
 from bhn_tf.diagnosis.diagnose import diagnose

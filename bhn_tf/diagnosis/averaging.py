@@ -1,4 +1,4 @@
-"""How much averaging over draws gains over the model's own centre, row by row."""
+"""How much averaging over draws improves on the model's own centre, row by row."""
 
 import numpy as np
 from scipy import special
@@ -8,7 +8,7 @@ from bhn_tf.diagnosis.measured_rows import MeasuredRows
 
 _NUM_BINS = 15
 _NUM_RESAMPLES = 500
-# In nats: a loss that nobody would notice is no finding, however certain.
+# In nats. A smaller loss is no finding, however certain it is.
 _NOTICEABLE_NLL = 0.01
 
 
@@ -19,16 +19,16 @@ def predictive_log_probs(rows: MeasuredRows) -> np.ndarray:
 
 
 def gains(rows: MeasuredRows, classifies: bool, seed: int) -> dict[str, Estimate]:
-    """Returns what averaging gains over the reference; above 0 it is better.
+    """Returns the gains of averaging over the reference; above 0 it is better.
 
-    The same rows are answered both ways, so that intervals are of differences of each
-    row: normal ones of "nll" (nats), "accuracy" and "absolute_error" (units of y), and
-    of "ece", which is no mean over rows, the 2.5 % and 97.5 % quantiles over rows drawn
-    with replacement.
+    The same rows are answered both ways, so intervals are of each row's difference. For
+    "nll" (nats), "accuracy" and "absolute_error" (units of y) they are normal; for
+    "ece", which is not a mean over rows, they are the 2.5 % and 97.5 % quantiles over
+    rows drawn with replacement.
 
     Args:
-        rows: What was measured.
-        classifies: Whether it is classes.
+        rows: The measured rows.
+        classifies: Whether y is a class.
         seed: Seed of the resampling.
     """
     reference = rows.reference_log_probs.mean(axis=1)
@@ -55,7 +55,7 @@ def gains(rows: MeasuredRows, classifies: bool, seed: int) -> dict[str, Estimate
 
 
 def ece_of_weights(probabilities, labels, weights) -> np.ndarray:
-    """The expected calibration error of rows that count several times, or not.
+    """The expected calibration error of rows that count any number of times.
 
     Args:
         probabilities: [n, C].
@@ -63,7 +63,7 @@ def ece_of_weights(probabilities, labels, weights) -> np.ndarray:
         weights: How often each row counts, [resamples, n].
 
     Returns:
-        [resamples], as `metrics.ExpectedCalibrationError` has it.
+        [resamples], as computed by `metrics.ExpectedCalibrationError`.
     """
     confidence = probabilities.max(axis=-1)
     right = probabilities.argmax(axis=-1) == labels
@@ -90,7 +90,7 @@ def _gain_of_ece(mean, references, labels, seed) -> Estimate:
 
 
 def findings(gained: dict[str, Estimate]) -> list[Finding]:
-    """Returns a finding where averaging makes the likelihood of labels less."""
+    """Returns a finding if averaging lowers the likelihood of the labels."""
     nll = gained["nll"]
     if nll.high > -_NOTICEABLE_NLL:
         return []

@@ -17,9 +17,9 @@ from bhn_tf.models.bound import Bound
 from bhn_tf.models.draws import PointPosterior
 from bhn_tf.models.predictive_model import PredictiveModel
 
-# N may be off by what one epoch leaves out.
+# Relative error allowed in N, such as by rows that an epoch leaves out.
 _TOLERATED_N = 0.02
-# Of the widths; two draws each, and every value of a layer is one more look.
+# For the widths. Each pair is two draws, and the values of a layer are averaged.
 _NUM_PAIRS = 16
 _MOST_ROWS_OF_WIDTHS = 500
 
@@ -34,34 +34,33 @@ def diagnose(
     num_train: int | None = None,
     max_rows: int | None = 2000,
 ) -> Diagnosis:
-    """Answers whether a posterior is any good, and what to do where it is not.
+    """Says whether a posterior is any good, and what to do if it is not.
 
-    Layer by layer: whether it has collapsed to the prior, or is far surer than the data
-    allow. Of the whole: what averaging gains over the model's own centre, the Monte
-    Carlo error at this S and the S that would do, whether N and the weight of the KL
-    are those of the training, calibration or coverage, and whether a flow adds
-    anything to a mean field. `docs/diagnosis.md` says how each is decided.
+    For each layer: whether it has collapsed to the prior, or is far surer than the data
+    allow. For the whole: what averaging gains over the model's own centre, the Monte
+    Carlo error at this S and a sufficient S, whether N and the weight of the KL match
+    the training, calibration or coverage, and whether a flow adds anything to a mean
+    field. `docs/diagnosis.md` says how each is decided.
 
     Args:
         model: A trained `BayesianHypernet`, `MCDropout` or `DeepEnsemble`. The latter
-            have neither prior nor N: what is asked of draws and predictions is asked
-            of them too.
-        x, y: Arrays of rows, best ones that training has not seen: calibration on
-            training rows flatters.
-        num_samples: S, of at least 2; what you predict with.
+            two have neither prior nor N: only their draws and predictions are examined.
+        x, y: Arrays of rows, preferably not seen in training, where calibration looks
+            too good.
+        num_samples: S, at least 2: the number you predict with.
         seed: Seed of draws, rows and resampling.
         level: Probability of the intervals whose coverage is measured.
         num_train: The number of training examples; `None` for what the last `fit` of
-            arrays has counted.
-        max_rows: Rows that are measured at most, chosen at random; `None` for all.
+            arrays counted.
+        max_rows: The most rows to measure, chosen at random; `None` for all.
 
     Returns:
         A `Diagnosis`: `print` it, look at its `findings`, `plot` it.
 
     Raises:
         TypeError: If the model is none of these.
-        ValueError: If it has one network only, nothing random, no N, or rows have
-            labels without a meaning.
+        ValueError: If it has only one network, nothing random or no N, or labels have
+            no meaning.
 
     Example:
     ```python
@@ -150,7 +149,7 @@ def _of_predictions(model, measured, seed, level):
         found, more = reliability.calibration_error(measured, seed)
         measurements |= found
     elif is_regression(model):
-        # `Standardized` wraps the likelihood that knows.
+        # `Standardized` wraps the likelihood that knows whether it is discrete.
         likelihood = getattr(model.likelihood, "likelihood", model.likelihood)
         found, more = reliability.coverage(measured, level, likelihood.is_discrete)
         measurements |= found
@@ -165,7 +164,7 @@ def _of_posterior(model, rows, seed):
     layers = of_layers.layer_posteriors(model, draws, relative)
     findings: list[Finding] = []
     for layer in layers:
-        # What is the prior is wider than the bound asks for, too.
+        # A collapsed layer is too wide as well, so that is not reported again.
         findings += of_layers.collapsed(layer) or widths.findings(
             layer.name, layer.width, model.num_examples
         )
@@ -178,7 +177,7 @@ def _of_posterior(model, rows, seed):
 
 
 def _of_settings(objective: Bound, num_train):
-    """Whether N and all weights are those of the evidence lower bound."""
+    """Whether N and the weights of terms are those of the evidence lower bound."""
     counted = num_train or objective.examples.counted
     return [
         *_of_num_examples(objective.examples.value, counted),

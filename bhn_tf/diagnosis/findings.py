@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Of a normal distribution, between which 95 % lie.
+# 95 % of a normal distribution lie within this many standard deviations.
 _NORMAL_95 = 1.96
 
 
@@ -22,10 +22,10 @@ class Finding:
     """Something that is not as it should be.
 
     Attributes:
-        name: What kind of thing: one of the headings of `docs/diagnosis.md`.
-        layer: Path of the layer it was found in; `None` for the whole model.
-        severity: "warning" for what makes predictions worse or untrue, "note" for what
-            costs time or is worth knowing.
+        name: Its kind: one of the headings of `docs/diagnosis.md`.
+        layer: Path of the layer concerned; `None` for the whole model.
+        severity: "warning" if it makes predictions worse or untrue, "note" if it costs
+            time or is worth knowing.
         value: The number that decided.
         message: What was measured, and what would be right.
         mend: What to do about it.

@@ -1,4 +1,4 @@
-"""The posterior layer by layer, beside the prior."""
+"""The posterior of each layer, compared with the prior."""
 
 import dataclasses
 
@@ -9,9 +9,9 @@ from bhn_tf.diagnosis.widths import width_of
 from bhn_tf.networks.paths import layer_paths
 from bhn_tf.random import stateless_seed
 
-# In nats a value: that of a posterior with 0.8 times the prior's standard deviation.
+# In nats per value: the KL if the standard deviation is 0.8 times the prior's.
 _COLLAPSED_KL = 0.05
-# In nats a value: what a correlation of 0.14 between each two of them would add.
+# In nats per value: what a correlation of 0.14 between paired values would add.
 _IDLE_FLOW = 0.01
 # Numbers held at a time.
 _MOST_NUMBERS = 2 * 10**7
@@ -20,16 +20,16 @@ _DRAWS_OF_PRIOR = 400
 
 @dataclasses.dataclass(frozen=True)
 class LayerPosterior:
-    """What q says of the values of one layer.
+    """What q says about the values of one layer.
 
     Attributes:
         name: Path of the layer.
         num_values: Its share of D.
         stddev: Root mean square of its values' standard deviations under q.
-        prior_stddev: That under the prior.
-        kl: KL of Gaussians with the values' means and standard deviations from the
-            prior, in nats, all values.
-        width: How many times as wide as the bound asks for; see `widths`.
+        prior_stddev: The same under the prior.
+        kl: KL from the prior of Gaussians with the values' means and standard
+            deviations, in nats, summed over the values.
+        width: Ratio of its width to that which the bound asks for; see `widths`.
     """
 
     name: str
@@ -41,12 +41,12 @@ class LayerPosterior:
 
     @property
     def kl_per_value(self) -> float:
-        """In nats."""
+        """The KL per value, in nats."""
         return self.kl / self.num_values
 
 
 def draws_of(model, seed: int):
-    """Returns as many draws as are affordable, and log q of each: [S, D] and [S]."""
+    """Returns as many draws as memory allows, and log q of each: [S, D] and [S]."""
     num_draws = int(np.clip(_MOST_NUMBERS // model.num_random, 32, 2000))
     draws = model.posterior.draw(num_draws, seed)
     return draws.values.numpy().astype("float64"), draws.log_prob.numpy()
@@ -58,7 +58,7 @@ def layer_posteriors(model, draws, relative) -> list[LayerPosterior]:
     Args:
         model: A `BayesianHypernet`.
         draws: [S, D].
-        relative: Of `widths.relative_variances`, [pairs, D].
+        relative: From `widths.relative_variances`, [pairs, D].
     """
     mean, stddev = draws.mean(axis=0), draws.std(axis=0)
     prior_mean, prior_stddev = _moments_of_prior(model.prior)
@@ -90,7 +90,7 @@ def _root_mean_square(values) -> float:
 
 
 def _moments_of_prior(prior):
-    """Mean and standard deviation; by quantiles, where it has none."""
+    """Mean and standard deviation, or robust ones from quantiles if it has none."""
     try:
         moments = np.asarray(prior.mean()), np.asarray(prior.stddev())
         if np.isfinite(moments).all():
@@ -105,9 +105,9 @@ def _moments_of_prior(prior):
 def total_correlation(draws: np.ndarray, log_prob: np.ndarray) -> Estimate:
     """Returns how far q is from independent Gaussians of its own moments, in nats.
 
-    `E_q[log q(g) - Σ_i log N(g_i; m_i, s_i²)]`: 0 for a mean field, and what a flow's
-    dependence and shape are worth to the bound at most. Moments fitted to S draws
-    flatter the Gaussians by D / S on average, which is added.
+    `E_q[log q(g) - Σ_i log N(g_i; m_i, s_i²)]` is 0 for a mean field, and bounds what a
+    flow's dependence and shape can gain for the bound. Moments fitted to S draws favour
+    the Gaussians by D / S on average, which is added.
 
     Args:
         draws: [S, D].
@@ -130,7 +130,7 @@ def total_correlation(draws: np.ndarray, log_prob: np.ndarray) -> Estimate:
 
 
 def collapsed(layer: LayerPosterior) -> list[Finding]:
-    """Returns a finding where the posterior of a layer is its prior."""
+    """Returns a finding if the posterior of a layer is its prior."""
     if layer.kl_per_value >= _COLLAPSED_KL:
         return []
     return [
@@ -151,7 +151,7 @@ def collapsed(layer: LayerPosterior) -> list[Finding]:
 
 
 def idle_flow(correlation: Estimate, model) -> list[Finding]:
-    """Returns a finding where a flow says what a mean field would."""
+    """Returns a finding if a flow adds nothing to a mean field."""
     if correlation.high >= _IDLE_FLOW * model.num_random:
         return []
     name = type(model.hypernet).__name__

@@ -1,4 +1,4 @@
-"""What a model says of the rows it is diagnosed on."""
+"""A model's answers to the rows it is diagnosed on."""
 
 import math
 from typing import NamedTuple
@@ -17,19 +17,19 @@ from bhn_tf.models.baseline_posteriors import MemberPosterior
 class MeasuredRows(NamedTuple):
     """Answers to n rows under S draws, and under R references.
 
-    The reference of draws is the model's own centre, R = 1. An ensemble has none: there
-    it is each of its members.
+    The reference is the model's own centre, R = 1. An ensemble has none; its members
+    are the references.
 
     Attributes:
         log_probs: log p(y|x, g) of each row and draw, [n, S].
-        means: The mean of y under each draw, [n, S, C], where a row has one answer.
+        means: The mean of y under each draw, [n, S, C], if a row has one answer.
         std: Predictive standard deviation of a regression, [n, C].
-        bounds: Of the central interval of a regression, two of [n, C].
+        bounds: Bounds of the central interval of a regression, [n, C] each.
         targets: Class numbers [n], or targets [n, C] in the shape of the answers.
         reference_log_probs: [n, R].
         reference_means: [n, R, C].
-        num_elements: Elements of a row (outputs, pixels), over which its
-            log-probability is a sum.
+        num_elements: Number of elements (outputs, pixels) over which a row's
+            log-probability is summed.
     """
 
     log_probs: np.ndarray
@@ -45,7 +45,7 @@ class MeasuredRows(NamedTuple):
 def chosen_rows(x, y, max_rows: int | None, seed: int):
     """Returns tensors of at most `max_rows` rows, chosen at random."""
     feed = feed_of(x, y).as_tensors()
-    # A list would be taken for one tensor.
+    # Tuples, since `from_tensor_slices` takes a list for one tensor.
     rows = keras.tree.lists_to_tuples((feed.x, feed.y))
     num_rows = len(tf.nest.flatten(rows)[0])
     if max_rows is None or num_rows <= max_rows:
@@ -57,13 +57,13 @@ def chosen_rows(x, y, max_rows: int | None, seed: int):
 
 
 def in_batches(model, rows, num_draws: int) -> tf.data.Dataset:
-    """The rows, as many at a time as memory for their answers allows."""
+    """The rows in batches whose answers fit into memory."""
     size = model.answers.rows_at_a_time(100, num_draws)
     return tf.data.Dataset.from_tensor_slices(rows).batch(size)
 
 
 def is_classifier(model) -> bool:
-    """Whether a row is answered by probabilities of classes, of which one is right."""
+    """Whether a row is answered by probabilities of classes, one of which is right."""
     likelihood, outputs = model.likelihood, model.raw_outputs
     if likelihood.output_names or outputs.num_masked or len(outputs.shapes) != 2:
         return False
@@ -79,7 +79,7 @@ def is_regression(model) -> bool:
         return False
     if not isinstance(likelihood, Distributional | Standardized):
         return False
-    # Censored times have labels of two numbers.
+    # Labels of censored times are two numbers, so their shape differs.
     label = (None, *likelihood.element_shape(outputs.shapes)[1:])
     try:
         coded = likelihood.coded_labels(tf.zeros([1, *label[1:]]), outputs.shapes)
@@ -89,13 +89,13 @@ def is_regression(model) -> bool:
 
 
 def measure(model, rows, values, level: float) -> MeasuredRows:
-    """Asks the model for all that is measured, draws held in common by all rows.
+    """Asks the model for all that is measured, with the same draws for all rows.
 
     Args:
         model: The model.
         rows: `(x, y)` of tensors.
-        values: Those of `draws.Draws`.
-        level: Of the intervals.
+        values: `Draws.values`.
+        level: Level of the intervals.
     """
     classifies, regresses = is_classifier(model), is_regression(model)
 
@@ -137,7 +137,7 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
 
 
 def num_elements(model, y) -> int:
-    """Returns over how many elements the log-probability of a row is a sum."""
+    """Returns the number of elements that a row's log-probability sums over."""
     likelihood, shapes = model.likelihood, model.raw_outputs.shapes
     labels = likelihood.flatten(y) if likelihood.output_names else [y]
     shapes = shapes if likelihood.output_names else [shapes]
@@ -153,7 +153,7 @@ def num_elements(model, y) -> int:
 
 
 def _two_classes(means, classifies):
-    """Probabilities of both classes where the model gives that of class 1."""
+    """Probabilities of both classes if the model gives only that of class 1."""
     if classifies and means.shape[-1] == 1:
         return np.concatenate([1 - means, means], axis=-1)
     return means

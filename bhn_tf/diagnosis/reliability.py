@@ -1,4 +1,4 @@
-"""Whether probabilities and intervals come true as often as they say."""
+"""Whether probabilities and intervals hold as often as they claim."""
 
 import numpy as np
 from scipy import stats
@@ -8,9 +8,9 @@ from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
 from bhn_tf.diagnosis.measured_rows import MeasuredRows
 
 _NUM_SIMULATIONS = 500
-# What chance alone exceeds once in a hundred times is chance.
+# Only deviations that chance alone exceeds less often than this are findings.
 _CHANCE = 0.01
-# Of probability: less is no finding, however certain.
+# As probabilities. A smaller deviation is no finding, however certain it is.
 _NOTICEABLE_ECE = 0.02
 _NOTICEABLE_COVERAGE = 0.03
 
@@ -23,12 +23,12 @@ _MEND = (
 def calibration_error(rows: MeasuredRows, seed: int) -> tuple[dict, list[Finding]]:
     """Returns the expected calibration error of classes, and what is wrong with it.
 
-    The error of finitely many rows is never 0. It is compared with that of labels which
-    come true exactly as often as the model says (Vaicenavicius et al., "Evaluating
-    model calibration in classification", 2019).
+    The error of finitely many rows is never 0. It is compared with the error for
+    simulated labels that are right exactly as often as the model says (Vaicenavicius et
+    al., "Evaluating model calibration in classification", 2019).
 
     Args:
-        rows: What was measured.
+        rows: The measured rows.
         seed: Seed of the simulated labels.
     """
     p = rows.means.mean(axis=1)  # type: ignore[union-attr]
@@ -37,7 +37,7 @@ def calibration_error(rows: MeasuredRows, seed: int) -> tuple[dict, list[Finding
     ece = float(ece_of_weights(p, rows.targets, np.ones([1, n]))[0])
     random = np.random.default_rng(seed)
     simulated = [
-        # A label that is right, or any that is not.
+        # The predicted label where it hits, otherwise any wrong one.
         ece_of_weights(p, np.where(hits, p.argmax(axis=1), -1), np.ones([1, n]))[0]
         for hits in random.random([_NUM_SIMULATIONS, n]) < confidence
     ]
@@ -59,14 +59,14 @@ def calibration_error(rows: MeasuredRows, seed: int) -> tuple[dict, list[Finding
 def coverage(rows: MeasuredRows, level: float, is_discrete: bool):
     """Returns how often intervals hold the truth, and what is wrong with it.
 
-    "coverage_by_chance" is the level, with the binomial interval in which 99 % of all
-    samples of n rows fall; several outputs of a row count as one.
+    "coverage_by_chance" is the level, with the binomial interval that holds 99 % of all
+    samples of n rows; several outputs of a row count as one.
 
     Args:
-        rows: What was measured.
-        level: Of the intervals.
-        is_discrete: Whether targets are whole numbers, of which intervals rightly hold
-            more than they say.
+        rows: The measured rows.
+        level: Level of the intervals.
+        is_discrete: Whether targets are whole numbers, for which intervals rightly
+            cover more than their level.
     """
     low, high = rows.bounds  # type: ignore[misc]
     inside = (low <= rows.targets) & (rows.targets <= high)

@@ -15,17 +15,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What `bhn_tf.diagnose` has found. Printed, it is a table.
+    """The result of `bhn_tf.diagnose`; `print` shows a table.
 
     Attributes:
         model: Class of the model.
-        num_rows: Rows it was measured on.
+        num_rows: Number of rows measured.
         num_samples: S.
         layers: A `LayerPosterior` for each layer with generated values.
-        measurements: Numbers and `Estimate`s by name; what does not apply is not
-            there.
-        findings: What is not as it should be, warnings first; empty for a posterior
-            that is as good as can be seen from here.
+        measurements: Numbers and `Estimate`s by name, without those that do not apply.
+        findings: What is not as it should be, warnings first; empty if nothing was
+            found.
     """
 
     model: str
@@ -36,7 +35,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
     def to_dict(self) -> dict:
-        """Returns all of it as JSON can hold it.
+        """Returns everything in a form that JSON can hold.
 
         Example:
         ```python

@@ -1,14 +1,14 @@
 r"""Whether the posterior is as wide as the bound asks for.
 
-Of every hypernet the last step is `g = μ + σ ⊙ z`. The derivative of the negative bound
+The last step of every hypernet is `g = μ + σ ⊙ z`. The derivative of the negative bound
 with respect to log σ_i is
 
     E_q[(g_i - μ_i) · ∂_i(N · nll(g) - log p(g))] - 1,
 
-with nll(g) the mean over examples, so that at its optimum the expectation w_i is 1. Of
+with nll(g) the mean over examples, so that at the optimum the expectation w_i is 1. For
 a Gaussian posterior with precision `Λ_i = N ∂²nll + 1/s²` it is `σ_i² Λ_i`: the square
-of how many times wider q is than the bound asks for. Far below 1 the posterior is surer
-than data and prior allow, far above less sure than they would be.
+of the ratio of q's width to that which the bound asks for. Far below 1 the posterior is
+surer than data and prior allow, far above 1 less sure than they ask for.
 """
 
 import numpy as np
@@ -18,14 +18,14 @@ from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
 from bhn_tf.diagnosis.measured_rows import in_batches
 from bhn_tf.random import stateless_seed
 
-# Standard deviations differ by less for many reasons, such as an epoch more.
+# Smaller factors have many causes, such as one more epoch.
 _FAR = 3.0
 
 
 def relative_variances(model, rows, num_pairs: int, seed: int) -> np.ndarray:
     """Returns w of each generated value, from pairs of noise and its negative.
 
-    In a pair the part of the gradient that does not depend on the noise cancels.
+    Within a pair, the part of the gradient that does not depend on the noise cancels.
 
     Args:
         model: A `BayesianHypernet` whose N is known.
@@ -62,10 +62,10 @@ def relative_variances(model, rows, num_pairs: int, seed: int) -> np.ndarray:
 
 
 def width_of(relative: np.ndarray) -> Estimate:
-    """Returns how many times as wide as the bound asks for a layer is.
+    """Returns the ratio of a layer's width to that which the bound asks for.
 
     Args:
-        relative: Of its values, [pairs, values].
+        relative: The relative variances of its values, [pairs, values].
 
     Example:
         >>> width_of(np.full([4, 2], 0.25)).value
@@ -76,7 +76,7 @@ def width_of(relative: np.ndarray) -> Estimate:
 
 
 def findings(layer: str, width: Estimate, num_examples: int) -> list[Finding]:
-    """Returns a finding where a layer is too sure, or not yet sure enough."""
+    """Returns a finding if a layer is too sure, or not yet sure enough."""
     if width.high < 1 / _FAR:
         times = "more than 1,000" if width.value < 1e-3 else f"{1 / width.value:.3g}"
         return [
