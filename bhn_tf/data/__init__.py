@@ -1,4 +1,4 @@
-"""Data sets as arrays: images in [0, 1] and integer labels, without any network."""
+"""Data sets as arrays: images in [0, 1] and integer labels, without network access."""
 
 from bhn_tf.data.images import as_images
 from bhn_tf.data.noise import gaussian, uniform

