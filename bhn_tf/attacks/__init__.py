@@ -1,4 +1,4 @@
-"""Adversarial inputs: small changes of x that a classifier is most wrong about."""
+"""Adversarial inputs: small changes of x that make a classifier most wrong."""
 
 from bhn_tf.attacks.gradient_attacks import fgsm, gradient_sign, pgd
 

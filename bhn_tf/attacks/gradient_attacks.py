@@ -1,9 +1,9 @@
-"""Adversarial inputs: small changes of x that a classifier is most wrong about.
+"""Adversarial inputs: small changes of x that make a classifier most wrong.
 
 `fgsm` takes one step of the fast gradient sign method, `pgd` many small ones.
-`gradient_sign` is the direction that both go, for those who want one direction and
-many step sizes. All see a model through its differentiable `predictive` alone: a
-`BayesianHypernet`, a baseline, or anything that has one.
+`gradient_sign` is the direction of both, for trying several step sizes with one
+direction. They use only a model's differentiable `predictive`, which a
+`BayesianHypernet`, a baseline or any other model may have.
 """
 
 import keras
@@ -36,21 +36,21 @@ def fgsm(
         model: A classifier with `predictive(x, num_samples, seed)`; `x` is one array.
         x: Floats [rows, ...], array or tensor.
         y: True labels: integers [rows] or [rows, 1], or one-hot [rows, C].
-        epsilon: ε, the step, in the units of x: 8 / 255 for images in [0, 1].
+        epsilon: ε, the step, in the units of x, such as 8 / 255 for images in [0, 1].
         num_samples: S, draws of the gradient; 0 for the centre.
         clip: Lowest and highest value that x can have; `None` for no limits.
-        seed: A non-negative integer for the same attack every time. The draws are
-            those that `predict` makes from the same number and seed.
-        batch_size: Rows that are held in memory at once, S networks each. It does not
-            change the attack, up to rounding.
+        seed: A non-negative integer for the same attack every time; `predict` makes
+            the same draws from the same `num_samples` and seed.
+        batch_size: Rows held in memory at once, with S networks each. Up to rounding,
+            it does not change the attack.
 
     Returns:
         Inputs of the shape, dtype and kind (array or tensor) of `x`, none of them
         further than ε from it; `x` itself for ε = 0.
 
     Raises:
-        ValueError: If inputs are no floats, not finite or out of the limits, labels
-            do not fit, or the model is no classifier with one input and one output.
+        ValueError: If inputs are not floats, not finite or out of the limits, labels
+            do not fit, or the model is not a classifier with one input and one output.
 
     Example:
     ```python
@@ -79,16 +79,17 @@ def pgd(
 ):
     """Returns adversarial inputs of projected gradient descent.
 
-    Steps along the sign of the gradient, each followed by a projection on what is
+    It steps along the sign of the gradient and after each step projects onto the inputs
     within ε of x (Madry, Makelov, Schmidt, Tsipras and Vladu, "Towards deep learning
-    models resistant to adversarial attacks", ICLR 2018). Every step has draws of its
-    own: over the steps, few draws average out too.
+    models resistant to adversarial attacks", ICLR 2018). Every step makes new draws, so
+    that even few draws average out over the steps.
 
     Args:
         model, x, y, epsilon, num_samples, clip, batch_size: As `fgsm`.
-        step_size: Of one step; by default 2.5 ε / `num_steps`, as in the reference.
+        step_size: Size of one step; by default 2.5 ε / `num_steps`, as in the
+            reference.
         num_steps: Number of steps.
-        random_start: Whether to begin at a random place within ε of x. Without it,
+        random_start: Whether to begin at a random point within ε of x. Without it,
             one step of size ε is `fgsm`.
         seed: A non-negative integer for the same attack every time; step k draws
             with `seed + k`.
@@ -126,7 +127,7 @@ def pgd(
 def gradient_sign(
     model, x, y, num_samples: int = 1, seed: int | None = None, batch_size: int = 128
 ) -> np.ndarray:
-    """Returns the sign of the gradient of -log p(y|x) by x.
+    """Returns the sign of the gradient of -log p(y|x) with respect to x.
 
     Args:
         model, x, y, num_samples, seed, batch_size: As `fgsm`.
@@ -221,7 +222,7 @@ def _check_size(name, value) -> None:
 
 
 def _as_integer_seed(seed) -> int:
-    """The seed itself, or one that `keras.utils.set_random_seed` decides."""
+    """The seed itself, or one determined by `keras.utils.set_random_seed`."""
     if seed is None:
         return int(tf.random.uniform([], maxval=2**31 - 1, dtype=tf.int32))
     stateless_seed(seed)

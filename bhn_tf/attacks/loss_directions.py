@@ -1,7 +1,7 @@
 """The direction in which a classifier's loss grows fastest, as a sign for each input.
 
--log of the mean prediction of several draws, differentiated without the loss of
-precision that ends an attack on a model that is sure of itself.
+The loss is -log of the mean prediction of several draws. It is differentiated without
+the loss of precision that would end an attack on a very confident model.
 """
 
 import functools
@@ -42,7 +42,7 @@ class LossDirection:
                 tape.watch(rows)
                 p = model.predictive(rows, num_samples, seed)
                 loss = _negative_log(*self._items(labels, p))
-                # The logarithm changes no sign, and does not vanish with the loss.
+                # The logarithm keeps the signs, and its gradient does not vanish.
                 objective = tf.math.log(tf.maximum(loss, _TINY))
             gradient = tape.gradient(objective, rows)
             if gradient is None:
@@ -64,7 +64,7 @@ class LossDirection:
                 f"`x` has {len(x)} rows, and `y` has the shape {self._labels.shape}. "
                 "Give one label for each row."
             )
-        # One row tells the shape of the predictions, and builds a model without any.
+        # One row shows the shape of predictions, and builds an unbuilt model.
         p = tf.convert_to_tensor(model.predictive(tf.constant(x[:1]), 0, 0))
         for rows in self._batches(len(x)):
             labels = self._labels[rows]
@@ -121,10 +121,10 @@ def _refuse_other_models(model) -> None:
 
 
 def _items(likelihood, labels, p):
-    """Targets and probabilities, [rows, items, C] each; C = 1 is that of class 1."""
+    """Targets and probabilities, [rows, items, C] each; C = 1 means class 1 alone."""
     p = tf.convert_to_tensor(p)
     if isinstance(likelihood, likelihoods.Bernoulli):
-        # Every output is a binary question of its own.
+        # Every output is a separate binary question.
         labels = match_targets(tf.convert_to_tensor(labels), p.shape, p.dtype)
         labels, p = labels[..., None], p[..., None]
     items = labelled_items(labels, p)
@@ -135,8 +135,8 @@ def _items(likelihood, labels, p):
 def _negative_log(target, p):
     """-log of the probability of the labels, [rows], without loss of precision.
 
-    Near 1 the probability of the label is rounded, and its gradient with it; what all
-    other classes have together is not.
+    Near 1, rounding spoils the probability of the label and its gradient, but not the
+    total probability of all other classes.
     """
     if p.shape[-1] == 1:
         target = tf.concat([1 - target, target], axis=-1)
@@ -144,7 +144,7 @@ def _negative_log(target, p):
     right = tf.reduce_sum(target * p, axis=-1)
     wrong = tf.reduce_sum((1 - target) * p, axis=-1)
     is_sure = right > 0.5
-    # The branch that is not taken gets harmless values: its gradient may be infinite.
+    # The branch not taken gets harmless values, since its gradient may be infinite.
     zero, one = tf.zeros_like(right), tf.ones_like(right)
     of_wrong = tf.math.log1p(-tf.where(is_sure, wrong, zero))
     of_right = tf.math.log(tf.maximum(tf.where(is_sure, one, right), _TINY))
