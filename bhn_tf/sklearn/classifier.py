@@ -10,38 +10,38 @@ from bhn_tf.sklearn.estimator import BHNEstimator, copied
 
 
 class BHNClassifier(ClassifierMixin, BHNEstimator):
-    """A Bayesian hypernetwork as a classifier of scikit-learn.
+    """A Bayesian hypernetwork as a scikit-learn classifier.
 
     Args:
         hidden_units: Sizes of the hidden layers.
-        activation: Of the hidden layers.
-        network: In place of the two, a function `(num_features, num_outputs)` → a Keras
+        activation: Activation of the hidden layers.
+        network: Replaces these two: a function `(num_features, num_outputs)` → a Keras
             network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
             converted, as `bhn_tf.from_keras` does.
-        random: What the hypernet generates of each layer: "scale", "scale_and_bias",
+        random: What the hypernet generates for each layer: "scale", "scale_and_bias",
             "kernel", "kernel_and_bias".
         hypernet: "realnvp", "iaf", "mean_field", or an instance from
             `bhn_tf.hypernets`, of which each fit makes a copy.
-        likelihood: p(y|x, g) of classes, `bhn_tf.likelihoods.Categorical` (`None` for
-            it as it is made) or `Ordinal`, whose classes are those of y, sorted.
+        likelihood: p(y|x, g) of classes: `bhn_tf.likelihoods.Categorical` (`None` for
+            its defaults) or `Ordinal`, whose classes are the sorted ones of y.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
             inputs, feature by feature.
         epochs: Passes over the rows.
         batch_size: Rows of a step.
-        learning_rate: Adam's first learning rate, which falls to 0.
-        kl_annealing: Share of the epochs over which the KL comes in, 0 to 1; the last
-            epoch has all of it.
+        learning_rate: Adam's initial learning rate, which decays to 0.
+        kl_annealing: Share of the epochs, 0 to 1, over which the weight of the KL rises
+            to 1; the last epoch always has weight 1.
         train_samples: Draws of g for each step.
         num_samples: S, draws of each prediction; 0 for the centre.
-        random_state: An integer for the same result at every fit, a `RandomState` of
-            NumPy, or `None`. Predictions of one fit repeat in any case.
+        random_state: An integer for the same result at every fit, a NumPy
+            `RandomState`, or `None`. Predictions of one fit repeat in any case.
         verbose: As in Keras.
 
     Attributes:
         model_: The trained `BayesianHypernet`, which can be saved, exported and
-            calibrated; its inputs are X as it was given, and its
-            labels the numbers of classes in `classes_`.
+            calibrated. It takes X as given, and its labels are indices into
+            `classes_`.
         history_: Logs of the epochs, lists by name.
         n_features_in_, feature_names_in_: As in scikit-learn.
         classes_: The classes in the order of `predict_proba`'s columns.
@@ -62,8 +62,8 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
         Args:
             X: Rows, [rows, features], an array or a data frame of numbers.
             y: Classes, [rows], numbers or texts.
-            sample_weight: Weight of each row; one of weight 0 does not count at all,
-                but for its class, which is one of `classes_`.
+            sample_weight: Weight of each row; a row of weight 0 does not count at all,
+                except that its class is among `classes_`.
 
         Returns:
             The estimator.
@@ -72,7 +72,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
             ValueError: If an argument of the estimator makes no sense, the rows do not
                 fit or are NaN, all weights are 0, all labels are of one class, or the
                 likelihood is not of these classes.
-            bhn_tf.callbacks.Diverged: If training does.
+            bhn_tf.callbacks.Diverged: If training diverges.
         """
         x, y = validate_data(self, X, y, dtype="float32", ensure_min_samples=2)
         check_classification_targets(y)
@@ -106,14 +106,14 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
             X: Rows, [rows, features].
 
         Returns:
-            [rows], of the labels that were fitted.
+            [rows], with labels from the fitted y.
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
 
 
 def _num_outputs(likelihood, num_classes: int) -> int:
-    """Number of raw outputs for a likelihood of so many classes."""
+    """Number of raw outputs that a likelihood needs for so many classes."""
     if isinstance(likelihood, likelihoods.Categorical):
         return num_classes
     if not isinstance(likelihood, likelihoods.Ordinal):

@@ -1,4 +1,4 @@
-"""What the estimators share: their arguments, and how they are trained and asked."""
+"""The base of the estimators: their arguments, training and predictions."""
 
 import contextlib
 import random
@@ -24,12 +24,13 @@ from bhn_tf.layers import WeightNormDense
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models import BayesianHypernet
 
-# Initial weights are seeded by Python's generator, which all threads share.
+# Held while a model is built: initial weights are seeded by Python's generator, which
+# all threads share.
 _BUILDING = threading.RLock()
 
 
 class BHNEstimator(BaseEstimator):
-    """What the two estimators share; their arguments are documented there."""
+    """Base of both estimators, which document its arguments."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class BHNEstimator(BaseEstimator):
             weight = _check_sample_weight(
                 sample_weight, x, dtype="float32", ensure_non_negative=True
             )
-            # A row without weight is no row: it moves neither N nor the means.
+            # Rows of weight 0 are dropped, so that they affect neither N nor means.
             x, y, weight = x[weight > 0], y[weight > 0], weight[weight > 0]
             if not len(x):
                 raise ValueError(
@@ -100,7 +101,7 @@ class BHNEstimator(BaseEstimator):
                 train_samples=self.train_samples,
             )
         span = round(self.kl_annealing * self.epochs)
-        # The last epoch has the whole KL: what is trained in the end is the bound.
+        # The last epoch has the full KL, so that training ends on the bound.
         annealing = callbacks.KLAnnealing(0.0, epochs=min(span, self.epochs - 1))
         history = model.fit(
             batches_of_epochs(rows, self.batch_size, seed, 0, self.epochs),
@@ -123,7 +124,7 @@ class BHNEstimator(BaseEstimator):
         hypernet = copied(self.hypernet)
         primary = (self.network or self._perceptron)(x.shape[1], num_outputs)
         if self.normalize_inputs:
-            # Inside of the model, so that what is served takes what was fitted.
+            # Inside the model, so that a served one takes the same inputs as `fit`.
             normalization = keras.layers.Normalization(dtype="float32")
             normalization.adapt(x)
             primary = keras.Sequential(
@@ -160,7 +161,7 @@ class BHNEstimator(BaseEstimator):
     # -- predictions ------------------------------------------------------------------
 
     def _ask(self, method: str, x, **options):
-        """What the model answers, from the same draws in every call."""
+        """The model's answers, from the same draws in every call."""
         check_is_fitted(self)
         x = validate_data(self, x, reset=False, dtype="float32")
         options.update(num_samples=self.num_samples, seed=self._seed, verbose=0)
@@ -180,7 +181,7 @@ class BHNEstimator(BaseEstimator):
 
 
 def copied(part):
-    """Returns a fresh instance: what a search sets is not to be built itself."""
+    """Returns a fresh instance, so that an argument is never built itself."""
     if isinstance(part, str) or part is None:
         return part
     return type(part).from_config(part.get_config())
@@ -188,7 +189,7 @@ def copied(part):
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seeds what Keras draws initial weights from, and leaves it as it was."""
+    """Seeds Keras's initial weights, and restores the generator afterwards."""
     state = random.getstate()
     random.seed(seed)
     try:

@@ -12,40 +12,40 @@ from bhn_tf.sklearn.waiting_times import columns_of_waits, paired
 
 
 class BHNRegressor(RegressorMixin, BHNEstimator):
-    """A Bayesian hypernetwork as a regressor of scikit-learn.
+    """A Bayesian hypernetwork as a scikit-learn regressor.
 
-    The network works in the standard units of the targets and answers in their own.
+    The network works in standardised targets; predictions are in the targets' units.
 
     Args:
         hidden_units: Sizes of the hidden layers.
-        activation: Of the hidden layers.
-        network: In place of the two, a function `(num_features, num_outputs)` → a Keras
+        activation: Activation of the hidden layers.
+        network: Replaces these two: a function `(num_features, num_outputs)` → a Keras
             network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
             converted, as `bhn_tf.from_keras` does.
-        random: What the hypernet generates of each layer: "scale", "scale_and_bias",
+        random: What the hypernet generates for each layer: "scale", "scale_and_bias",
             "kernel", "kernel_and_bias".
         hypernet: "realnvp", "iaf", "mean_field", or an instance from
             `bhn_tf.hypernets`, of which each fit makes a copy.
         likelihood: p(y|x, g), a name or an instance from `bhn_tf.likelihoods`; `None`
             for Gaussian noise whose level is learned. With "weibull" and
-            "censored_log_normal" y is waiting times, some of them censored.
+            "censored_log_normal", y holds waiting times, some of them censored.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
             inputs, feature by feature.
         epochs: Passes over the rows.
         batch_size: Rows of a step.
-        learning_rate: Adam's first learning rate, which falls to 0.
-        kl_annealing: Share of the epochs over which the KL comes in, 0 to 1; the last
-            epoch has all of it.
+        learning_rate: Adam's initial learning rate, which decays to 0.
+        kl_annealing: Share of the epochs, 0 to 1, over which the weight of the KL rises
+            to 1; the last epoch always has weight 1.
         train_samples: Draws of g for each step.
         num_samples: S, draws of each prediction; 0 for the centre.
-        random_state: An integer for the same result at every fit, a `RandomState` of
-            NumPy, or `None`. Predictions of one fit repeat in any case.
+        random_state: An integer for the same result at every fit, a NumPy
+            `RandomState`, or `None`. Predictions of one fit repeat in any case.
         verbose: As in Keras.
 
     Attributes:
         model_: The trained `BayesianHypernet`, which can be saved, exported and
-            calibrated; its inputs are X as it was given.
+            calibrated. It takes X as given.
         history_: Logs of the epochs, lists by name.
         n_features_in_, feature_names_in_: As in scikit-learn.
 
@@ -65,12 +65,12 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
 
         Args:
             X: Rows, [rows, features], an array or a data frame of numbers.
-            y: Targets, [rows] or [rows, targets]. Of waiting times that may be
-                censored: columns [time, event], event 1 where it was seen and 0 where
+            y: Targets, [rows] or [rows, targets]. For waiting times that may be
+                censored: columns [time, event], with event 1 if it was seen and 0 if
                 it had not happened by then (further targets in further pairs); a frame
                 with columns "time" and "event"; or a structured array of
                 scikit-survival.
-            sample_weight: Weight of each row; one of weight 0 does not count at all.
+            sample_weight: Weight of each row; a row of weight 0 does not count at all.
 
         Returns:
             The estimator.
@@ -78,7 +78,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         Raises:
             ValueError: If an argument of the estimator makes no sense, the rows do not
                 fit or are NaN, all weights are 0, or the likelihood is of classes.
-            bhn_tf.callbacks.Diverged: If training does.
+            bhn_tf.callbacks.Diverged: If training diverges.
         """
         likelihood = self._new_likelihood()
         x, y = validate_data(
@@ -114,16 +114,16 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         return likelihood
 
     def predict(self, X, return_std: bool = False):
-        """Returns the predictive mean, and its standard deviation where asked for.
+        """Returns the predictive mean and, if asked for, the standard deviation.
 
-        Of waiting times it is the mean of the time itself.
+        For waiting times it is the mean of the time itself.
 
         Args:
             X: Rows, [rows, features].
             return_std: Whether to return `(mean, std)`, the noise included.
 
         Returns:
-            Of the shape of the targets that were fitted, float64.
+            Float64 arrays in the shape of the fitted targets.
         """
         if not return_std:
             return self._shaped(self._ask("predict", X))
@@ -133,8 +133,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
     def predict_interval(self, X, level: float = 0.9):
         """Returns the central predictive interval of y.
 
-        It is the model's own: `bhn_tf.conformal.calibrate(regressor.model_, X, y)` on
-        rows that were set aside makes one with a guarantee.
+        It is the model's own, without a guarantee. For one with a guarantee, use
+        `bhn_tf.conformal.calibrate(regressor.model_, X, y)` on rows set aside.
 
         Args:
             X: Rows, [rows, features].
@@ -155,12 +155,12 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             sample_weight: Weight of each row; not for waiting times.
 
         Returns:
-            R², as of every regressor of scikit-learn. Of waiting times that may be
-            censored it is the concordance index, as of scikit-survival's estimators:
-            the share of pairs of rows in the right order, averaged over the targets.
+            R², as for every scikit-learn regressor. For waiting times that may be
+            censored it is the concordance index, as in scikit-survival: the share of
+            pairs of rows in the right order, averaged over the targets.
 
         Raises:
-            ValueError: If pairs of rows would have to be weighed.
+            ValueError: If weights are given for waiting times.
         """
         if not self._new_likelihood().is_censored:
             return super().score(X, y, sample_weight)

@@ -1,4 +1,4 @@
-"""Targets of survival analysis, `[time, event]`, in the forms that people have."""
+"""Targets of survival analysis, `[time, event]`, from their usual forms."""
 
 import numpy as np
 
