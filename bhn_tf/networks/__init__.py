@@ -1,1 +1,1 @@
-"""What a Keras network is made of: its layers, its outputs, and copies of it."""
+"""Keras networks: their layers, their outputs, and copies of them."""

@@ -1,8 +1,8 @@
 """Copies of a network in which some layers are replaced.
 
-Keras's `clone_model` forgets sparse and optional inputs, compiles the copy where the
-original is compiled, and carries no weights over; loading what was saved forgets that
-nested models share a layer. A network that is to be answered for is copied here.
+Keras's `clone_model` forgets sparse and optional inputs, compiles the copy if the
+original is compiled, and copies no weights; saving and loading forgets that nested
+models share a layer. The copies made here keep all of that.
 """
 
 import tempfile
@@ -12,21 +12,21 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.networks.entered import EnteredLayer
 
-# The two kinds of models whose layers and connections Keras knows. A class that
-# overrides `call` keeps them to itself.
+# The two kinds of models whose layers and connections Keras knows; a class that
+# overrides `call` hides them.
 _GRAPH_CALLS = ("Sequential.call", "Functional.call")
 
 
 def is_graph(layer) -> bool:
-    """Whether a layer is a model with known connections: Sequential, functional."""
+    """Whether a layer is a Sequential or functional model, with known connections."""
     call = type(layer).call
     return call.__qualname__ in _GRAPH_CALLS and call.__module__.startswith("keras.")
 
 
 def wrapped_layers(layer) -> list:
-    """The layers in a wrapper that can have others in their place, in its order.
+    """The replaceable layers in a wrapper, in its order.
 
-    They are those of `Bidirectional`; any other layer has none.
+    These are the two of `Bidirectional`; any other layer has none.
     """
     if type(layer) is keras.layers.Bidirectional:
         return [layer.forward_layer, layer.backward_layer]
@@ -37,12 +37,12 @@ def copy_network(network, make, carry_over) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
     Nested models and `Bidirectional` are copied in the same way, a layer used in
-    several places becomes one layer, and kinds of inputs, names and `trainable` stay.
-    The copy is not compiled.
+    several places becomes one layer, and kinds of inputs, names and `trainable` are
+    kept. The copy is not compiled.
 
     Args:
         network: A built Sequential or functional model.
-        make: Maps a layer to the new layer in its place, without weights yet.
+        make: Maps a layer to its replacement, without weights yet.
         carry_over: Called with each layer and its copy once both have weights.
 
     Returns:
@@ -73,12 +73,12 @@ def copy_network(network, make, carry_over) -> dict:
             layers = [copy_of(layer) for layer in graph.layers]
             return keras.Sequential([inputs, *layers], name=graph.name)
         inputs = keras.tree.map_structure(_fresh_input, graph.input)
-        # How Keras itself calls the layers, and how `clone_model` does.
+        # As Keras itself and `clone_model` call the layers.
         outputs = keras_adapter.run_through_graph(graph, inputs, copy_of)
         return keras.Model(inputs, outputs, name=graph.name)
 
     def copy_of_wrapper(wrapper):
-        # Keras makes layers of its own from the configurations of those it is given.
+        # Keras creates new inner layers from the configurations given here.
         serialize = keras.saving.serialize_keras_object
         inner = wrapped_layers(wrapper)
         forward, backward = (serialize(make(layer)) for layer in inner)
@@ -93,7 +93,8 @@ def copy_network(network, make, carry_over) -> dict:
     for layer in inner:
         if not (is_graph(layer) or wrapped_layers(layer)):
             carry_over(layer, copies[layer])
-    # A model sets the flag of all that it holds, and was entered after all of it.
+    # Setting `trainable` of a model sets that of all layers in it, which precede it in
+    # `copies`. So models come first, and their layers are set after them.
     for layer in reversed(inner):
         copies[layer].trainable = layer.trainable
         if not is_graph(layer):
@@ -105,7 +106,7 @@ def copy_network(network, make, carry_over) -> dict:
 def fresh_layer(layer):
     """Returns a layer, or an operation, with the same configuration."""
     if isinstance(layer, keras.layers.Lambda):
-        # The function is the caller's own, and no code out of a file.
+        # Safe, since the function comes from the caller and not from a file.
         return type(layer).from_config(layer.get_config(), safe_mode=False)
     try:
         return type(layer).from_config(config_of(layer))
@@ -120,13 +121,13 @@ def fresh_layer(layer):
 
 
 def config_of(layer) -> dict:
-    """The configuration of a layer, with the arguments that Keras leaves out."""
+    """The configuration of a layer, including arguments that Keras leaves out."""
     config = layer.get_config()
     if type(layer) in (keras.layers.LSTM, keras.layers.GRU):
         config["use_cudnn"] = layer.use_cudnn
         config["implementation"] = layer.cell.implementation
     if type(layer) is keras.layers.InputLayer:
-        # Keras 3.11 leaves it out.
+        # Missing in Keras 3.11.
         config["optional"] = layer.optional
     return config
 
@@ -138,8 +139,8 @@ def carry_state(layer, copied) -> None:
 
 
 def carry_own_state(layer, copied) -> None:
-    """As `carry_state`, of the layer without those inside it."""
-    # A layer may keep more than weights in step, so it saves and loads by itself.
+    """As `carry_state`, for the layer without those inside it."""
+    # Saving and loading also transfers state other than weights.
     store: dict = {}
     layer.save_own_variables(store)
     copied.load_own_variables(store)
@@ -152,8 +153,8 @@ def carry_own_state(layer, copied) -> None:
 def pairs(layer, copied) -> list[tuple]:
     """A layer and the layers inside it, each with its copy.
 
-    Where either has none inside, the other may be made of several; one whose layers
-    were exchanged is paired by its content.
+    A layer without inner layers may be paired with one made of several. An
+    `EnteredLayer` is paired by the layer that it wraps.
     """
     found: dict[int, tuple] = {}
 

@@ -1,9 +1,8 @@
-"""A layer of somebody's own, in which layers are exchanged for others.
+"""A layer of a user's own class, in which inner layers are replaced by others.
 
-Nothing but the class itself knows how such a layer calls those it holds. It keeps its
-`call`: the layers under its attributes, in lists and dictionaries too, are exchanged
-after it has been built, and what is saved is its own configuration beside what was
-exchanged, and where.
+Only the class itself knows how such a layer calls the layers it holds, so it keeps its
+`call`. The layers in its attributes, lists and dictionaries are replaced after it has
+been built. It is saved as its own configuration, with the replacements and their paths.
 """
 
 import functools
@@ -16,23 +15,23 @@ from bhn_tf import keras_adapter
 
 
 class CannotBeEntered(Exception):
-    """Why the layers inside a layer cannot be exchanged, in words for a report."""
+    """Says for a report why the layers inside a layer cannot be replaced."""
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class EnteredLayer(keras.layers.Layer):
-    """A layer in which some of the layers that it holds are exchanged.
+    """A layer in which some of the layers that it holds are replaced.
 
     Args:
-        layer: A layer of any class, as it was configured; it is built here.
+        layer: An unbuilt layer of any class; it is built here.
         exchanged: Pairs of the paths to a layer inside, such as
-            [["blocks", 0, "dense"]], and the configuration of what takes its place.
+            [["blocks", 0, "dense"]], and the configuration of its replacement.
         called: Arguments of its `call`, from `arguments_of_call`.
-        is_checked: Whether calls have shown before that nothing else is called.
+        is_checked: Whether it is known that replaced layers are no longer called.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
-        CannotBeEntered: If the layer holds on to what was exchanged in a way that
+        CannotBeEntered: If the layer still refers to a replaced layer in a way that
             Keras does not track.
 
     Example:
@@ -50,13 +49,13 @@ class EnteredLayer(keras.layers.Layer):
     """
 
     def __init__(self, layer, exchanged, called, is_checked=False, **kwargs):
-        # Keras reads the arguments that there are, masks and `training`, off `call`.
+        # Keras reads the supported arguments, masks and `training`, from `call`.
         @functools.wraps(layer.call)
         def call(*args, **kwargs):
             return layer(*args, **kwargs)
 
         self.call = call
-        # Inputs are cast by the layer itself, if it wants them cast.
+        # The inner layer casts inputs itself, if it wants them cast.
         kwargs = {"name": layer.name, "dtype": layer.dtype_policy, **kwargs}
         super().__init__(autocast=False, **kwargs)
         self._config = {
@@ -96,10 +95,10 @@ class EnteredLayer(keras.layers.Layer):
 
 
 def arguments_of_call(layer) -> dict:
-    """Returns how a graph calls a layer: tensors by shape and dtype, and the rest.
+    """Returns how a graph calls a layer: its arguments, tensors as shape and dtype.
 
     Raises:
-        CannotBeEntered: If it is called with what is no tensor, number or string.
+        CannotBeEntered: If an argument is not a tensor, number or string.
     """
     args, kwargs = keras_adapter.first_call_of(layer)
 
@@ -123,7 +122,7 @@ def _described_in(described, value):
 
 
 def build_by_call(layer, called) -> None:
-    """Builds a layer, and what is inside, as a graph would: by a call."""
+    """Builds a layer and the layers inside by a call, as a graph would."""
 
     def placeholder(shape, dtype):
         return keras.Input(batch_shape=shape, dtype=dtype)
@@ -132,7 +131,7 @@ def build_by_call(layer, called) -> None:
 
 
 def _call(layer, called, placeholder: Callable, **more):
-    """Calls a layer as described, with what a function makes of shapes and dtypes."""
+    """Calls a layer as described, with placeholders made from shapes and dtypes."""
 
     def filled(value):
         if isinstance(value, dict):
@@ -148,9 +147,9 @@ def _call(layer, called, placeholder: Callable, **more):
 
 
 def layers_by_path(layer) -> Iterator[tuple[list, keras.layers.Layer]]:
-    """Yields each layer that a layer holds itself, and where it does.
+    """Yields the path of each layer that a layer holds directly, and the layer.
 
-    Tuples cannot be changed; layers in them stay as they are.
+    Layers in tuples are left out, since tuples cannot be changed.
     """
     for name, value in keras_adapter.own_attributes(layer).items():
         yield from _in_container([name], value)
@@ -167,7 +166,7 @@ def _in_container(path, value):
 
 
 def _exchange(layer, path, twin):
-    """Puts a layer into the place of another one, and returns that."""
+    """Replaces the layer at a path, and returns the replaced one."""
     *holders, last = path
     owner, container = layer, None
     for key in holders:
@@ -182,7 +181,7 @@ def _exchange(layer, path, twin):
 
 
 def _require_replaced(layer, replaced, called) -> None:
-    """Traces calls of the layer with what was exchanged out of order."""
+    """Traces calls of the layer, in which replaced layers refuse to be called."""
     inside = {id(inner) for inner in keras_adapter.layers_of(layer)}
     called_still = []
 

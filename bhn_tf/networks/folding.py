@@ -1,4 +1,4 @@
-"""Networks of Keras's own layers that compute what weight-normalised ones do."""
+"""Networks of Keras's own layers that compute the same as weight-normalised ones."""
 
 import keras
 
@@ -10,10 +10,10 @@ from bhn_tf.networks.entered import EnteredLayer, build_by_call
 
 
 def stock_layer(layer):
-    """Returns the Keras layer that a twin stands for, or the layer of one's own.
+    """Returns the Keras layer that a twin stands for, or a user's own original layer.
 
     Args:
-        layer: Any layer; of one that stands for no other, a copy is made.
+        layer: Any layer; one that stands for no other is copied.
     """
     if isinstance(layer, EnteredLayer):
         return _without_exchanges(layer)
@@ -27,27 +27,27 @@ def stock_layer(layer):
 
 
 def fold(layer, copied) -> None:
-    """Gives what `stock_layer` made the weights of the running scope.
+    """Gives a layer from `stock_layer` its weights, with values of the current scope.
 
     Args:
         layer: A layer with its weights.
-        copied: The one in its place, built.
+        copied: Its built replacement.
     """
     both = pairs(layer, copied)
     for old, new in both:
         if type(old) is type(new):
             carry_own_state(old, new)
-    # Last: the cell of a recurrent layer has its generated weights among its own.
+    # After the loop above, since a recurrent layer's cell holds its generated weights.
     for old, new in both:
         if type(old) is type(new):
             _carry_generated(old, new)
         elif isinstance(old, RandomLayer | RandomParts):
-            # Cells of recurrent layers differ as well, and are folded with them.
+            # A recurrent layer also folds its cell.
             old.fold_into(new)
 
 
 def _carry_generated(layer, copied):
-    """Of a layer that stands for no other, the values as they are."""
+    """Copies the generated values of a layer that stands for no other."""
     if isinstance(layer, RandomLayer):
         for variable, target in zip(
             layer.generated_weights, copied.generated_weights, strict=True
@@ -56,7 +56,7 @@ def _carry_generated(layer, copied):
 
 
 def _is_twin(layer) -> bool:
-    """Whether a layer is one of this library's; one derived from it has its reasons."""
+    """Whether a layer's class is this library's own, not one derived from it."""
     is_random = isinstance(layer, RandomLayer | RandomParts)
     return is_random and type(layer).__module__.startswith("bhn_tf.layers.")
 
@@ -66,7 +66,7 @@ def _is_of_keras(kind) -> bool:
 
 
 def _without_exchanges(entered):
-    """The layer of one's own as it was, unless it was given a γ that it has not."""
+    """A user's original layer, unless a twin has a γ that the original lacks."""
     original = entered.get_config()
     layer = keras.saving.deserialize_keras_object(original["layer"])
     trial = keras.saving.deserialize_keras_object(original["layer"])

@@ -1,4 +1,4 @@
-"""What a network does with its inputs first."""
+"""What a network does first with its inputs."""
 
 import keras
 
@@ -7,9 +7,9 @@ from bhn_tf.networks.copying import is_graph
 
 
 def begins_with_operation(layer) -> bool:
-    """Whether an operation that is no layer takes an input of a model.
+    """Whether an operation that is not a layer takes an input of a model.
 
-    It may scale what it takes: `keras.ops.cast(inputs, "float32") / 255`.
+    It may scale the input: `keras.ops.cast(inputs, "float32") / 255`.
 
     Args:
         layer: A layer, or a built model.

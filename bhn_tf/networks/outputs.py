@@ -1,4 +1,4 @@
-"""What a network says of its outputs: their names and last activations."""
+"""What a network says about its outputs: their names and last activations."""
 
 import keras
 import tensorflow as tf
@@ -6,7 +6,7 @@ import tensorflow as tf
 from bhn_tf import keras_adapter
 from bhn_tf.keras_adapter import is_functional
 
-# Layers that hand their input on in another shape.
+# Layers that pass on their input in another shape.
 _RESHAPING = (
     keras.layers.Reshape,
     keras.layers.Flatten,
@@ -19,7 +19,7 @@ _RESHAPING = (
 def declared_outputs(network):
     """The symbolic outputs of a built network in their structure.
 
-    `None` where a network does not say what it returns.
+    `None` if a network does not say what it returns.
     """
     if isinstance(network, keras.Sequential):
         return network.outputs[0] if network.inputs else None
@@ -47,7 +47,7 @@ def output_names(network, outputs) -> list[str] | None:
 
 
 def output_activations(network, outputs) -> list[tuple]:
-    """Returns the activation function each output ends with, seen through reshapes.
+    """Returns the activation function of each output, looking through reshapes.
 
     Args:
         network: A Keras model.
@@ -55,7 +55,7 @@ def output_activations(network, outputs) -> list[tuple]:
 
     Returns:
         A pair `(activation, reason)` for each output: the function and an empty
-        string, or `None` and why it cannot be told.
+        string, or `None` and why it is not known.
     """
     if is_functional(network):
         return [_of_tensor(tensor) for tensor in network.outputs]
@@ -64,11 +64,11 @@ def output_activations(network, outputs) -> list[tuple]:
 
 
 def require_one_kind(networks, outputs) -> None:
-    """Raises `ValueError` unless networks return the same, of what can be told.
+    """Raises `ValueError` if networks are known to return different outputs.
 
     Args:
         networks: Keras models.
-        outputs: For each its symbolic outputs in their structure, or `None`.
+        outputs: The symbolic outputs of each in their structure, or `None`.
     """
     pairs = zip(networks, outputs, strict=True)
     known = [(network, returned) for network, returned in pairs if returned is not None]
@@ -95,7 +95,7 @@ def require_one_kind(networks, outputs) -> None:
 
 
 def _fit(outputs, others) -> bool:
-    """Whether outputs have one structure, and shapes that do not contradict."""
+    """Whether outputs have the same structure and compatible shapes."""
     structures = [
         keras.tree.map_structure(lambda leaf: None, each) for each in (outputs, others)
     ]

@@ -1,4 +1,4 @@
-"""What the layers of a network are called, by where they are in it."""
+"""Names of a network's layers, by where they are in it."""
 
 import keras
 
@@ -6,11 +6,11 @@ from bhn_tf.keras_adapter import layers_inside
 
 
 def layer_paths(network: keras.Layer) -> dict[keras.Layer, str]:
-    """Returns each layer inside with its name behind those around it: "outer/inner".
+    """Returns each layer inside with its path, such as "outer/inner".
 
-    Unlike Keras's `layer.path`, which is that of the call that built the layer, it is
-    the same in a network that was made and in one that was loaded. A layer in several
-    places has the first one's.
+    Unlike Keras's `layer.path`, which comes from the call that built the layer, it is
+    the same in a network before and after saving. A layer in several places has the
+    first one's path.
 
     Args:
         network: The network, whose own name is left out.
