@@ -29,13 +29,13 @@ def acquisition_curves(
 ) -> "Figure":
     """How good a model is after each number of labels.
 
-    The higher a curve to the left, the better the questions of its acquisition. The
-    line is the mean over runs with different seeds, the band their range.
+    The earlier a curve rises, the better its acquisition chooses. The line is the mean
+    over runs with different seeds, the band their range.
 
     Args:
         curves: name of an acquisition or a method -> (number of labels [n], accuracy
             [n] or [runs, n]).
-        target: an accuracy to be marked by a thin line.
+        target: an accuracy to mark by a thin line.
         y_label: what the vertical axis shows.
         ax: axes to draw on.
 
@@ -65,7 +65,7 @@ def acquisition_curves(
         ax.plot(num_labels, runs.mean(axis=0), label=name, **style)
         if len(runs) > 1:
             low, high = runs.min(axis=0), runs.max(axis=0)
-            # Bands have to let each other through.
+            # Bands are transparent, since they may overlap.
             color = style["color"]
             ax.fill_between(num_labels, low, high, color=color, alpha=0.2, linewidth=0)
     label_axes(ax, "number of labels", y_label)

@@ -1,4 +1,4 @@
-"""Checks of what is to be drawn."""
+"""Checks of the values to be drawn."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 
 def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
-    """Returns values as [rows], checked; `name` is what the error calls them."""
+    """Returns values as [rows], checked; `name` is their name in errors."""
     array = np.asarray(values, dtype=float)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -21,7 +21,7 @@ def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
 
 
 def require_finite(values: np.ndarray, name: str) -> None:
-    """Raises `ValueError` unless there are numbers, and all of them have a place."""
+    """Raises `ValueError` unless there are numbers, all of them finite."""
     if not values.size or not np.isfinite(values).all():
         raise ValueError(
             f"{name} must be finite numbers, at least one; received "

@@ -1,4 +1,4 @@
-"""What an attack does, against the size of its step."""
+"""The effect of an attack, against the size of its step."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -25,17 +25,16 @@ def attack_panels(
     """Curves of several methods against the step size, in panels below each other.
 
     The horizontal axis is logarithmic from the smallest positive step on, and linear
-    below it, so that the inputs without any attack, ε = 0, are there too.
+    below it, so that it includes ε = 0, the inputs without an attack.
 
     Args:
         epsilons: step sizes [n], increasing.
         panels: title of a panel -> name of a method -> values [n], NaN where there is
             none. A name in `bhn_tf.uncertainty.SCORES` becomes a title with its unit.
         y_label: what the vertical axes show.
-        reference: a value to be marked by a thin line, such as 0.5, the AUROC of
-            chance.
-        share_y: whether all panels have one vertical axis, so that heights can be
-            compared between them.
+        reference: a value to mark by a thin line, such as 0.5, the AUROC of chance.
+        share_y: whether all panels have the same vertical axis, so that heights can be
+            compared.
 
     Returns:
         The figure.
@@ -83,5 +82,5 @@ def _scale_steps(ax: "Axes", epsilons: np.ndarray) -> None:
         ticks = [0.0, *(decades or [smallest, largest])]
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.set_xticks([], minor=True)
-    # The curves end at the largest step, whose line is drawn in full.
+    # Leaves room to draw the line of the largest step in full.
     ax.set_xlim(epsilons.min(), 1.02 * largest or 1.0)

@@ -30,11 +30,11 @@ def p_value_histogram(
 ) -> "Figure":
     """Histograms of p-values of Pearson's test over pairs of weights.
 
-    Independent weights have the flat line; what stands out of it on the left are
-    pairs that depend on each other.
+    Independent weights give the flat line; bars above it on the left are pairs that
+    depend on each other.
 
     Args:
-        p_values: name of a posterior -> p-values [pairs], as those of
+        p_values: name of a posterior -> p-values [pairs], such as those of
             `bhn_tf.correlation.pearson_test`.
         num_bins: the number of bins on [0, 1].
         ax: axes to draw on.
@@ -44,7 +44,7 @@ def p_value_histogram(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no posterior, or a p-value is no probability.
+        ValueError: if there is no posterior, or a p-value is not a probability.
 
     Example:
         >>> figure = p_value_histogram({"hypernet": [0.01, 0.2, 0.7]})
@@ -77,15 +77,15 @@ def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Fig
 
     Args:
         draws: [S, k] of a few weights.
-        names: what they are called; by default their number.
+        names: names of the weights; by default their numbers.
 
     Returns:
         The figure.
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there are less than two weights, or not as many names, or draws
-            are no finite numbers.
+        ValueError: if there are fewer than two weights, a different number of names, or
+            draws that are not finite.
 
     Example:
         >>> figure = scatter_matrix(np.random.default_rng(0).normal(size=(50, 3)))

@@ -14,12 +14,12 @@ _LETTERS_OF_NAME = 20
 
 
 def diagnosis(found) -> "Figure":
-    """A posterior beside its prior, layer by layer, and what averaging gains.
+    """Each layer's posterior beside its prior, and what averaging gains.
 
-    Above, the standard deviation of each layer's values under q, that under the prior,
-    and that which the bound asks for: the first far left of the last is too sure, on
-    the second collapsed. Below, gains of the average over the centre with their 95 %
-    intervals: right of 0 is better.
+    The upper panel shows the standard deviation of each layer's values under q, under
+    the prior, and as the bound asks for. A layer with q far left of the last is too
+    sure; with q on the prior it has collapsed. The lower panel shows gains of averaging
+    over the centre with 95 % intervals; right of 0 is better.
 
     Args:
         found: What `bhn_tf.diagnose` returns.
@@ -72,7 +72,7 @@ def _draw_layers(ax, layers):
     ax.set_xscale("log")
     ax.set_ylim(len(layers) - 0.5, -0.5)
     label_axes(ax, "standard deviation", "")
-    # Of a path, what tells layers apart in most networks.
+    # The end of a path, which distinguishes layers in most networks.
     names = [layer.name.split("/")[-1][:_LETTERS_OF_NAME] for layer in layers]
     ax.set_yticks(places, names)
     legend_of_panels(ax)

@@ -70,7 +70,7 @@ def regression_bands(
         )
     is_own_figure = ax is None
     ax = new_axes(height=2.2) if ax is None else ax
-    # Shades must not add up, or the label of the innermost would be of another colour.
+    # Opaque shades do not add up, so that their colours match the legend.
     widest_first = sorted(bands, reverse=True)
     shades = np.linspace(0.9, 0.6, len(widest_first))
     for width, shade in zip(widest_first, shades, strict=True):

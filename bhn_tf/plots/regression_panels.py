@@ -40,8 +40,8 @@ def regression_panels(
         bands: half-widths of the bands, in standard deviations.
 
     Returns:
-        The figure. The vertical axis covers the data and some room around them: bands
-        far from the data may leave it.
+        The figure. The vertical axis covers the data with some margin, so that bands
+        far from the data may exceed it.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -79,7 +79,7 @@ def std_curves(
     """Standard deviations of several methods over the input, on a logarithmic axis.
 
     Args:
-        x: inputs [n] or [n, 1], in rising order.
+        x: inputs [n] or [n, 1], in ascending order.
         stds: name of a method -> standard deviation at `x`, [n] or [n, 1].
         data_range: first and last input of the training data, shaded.
         ax: axes to draw on.

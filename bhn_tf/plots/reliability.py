@@ -40,10 +40,11 @@ def reliability_diagram(
 ) -> "Figure":
     """Accuracy against confidence: on the diagonal, confidence can be taken literally.
 
-    One marker a bin of confidence; the thin vertical line from it to the diagonal is
-    the gap that the expected calibration error (ECE, in the legend) averages over rows.
-    Below the diagonal the model is overconfident. Bins of less than 20 rows, where
-    accuracy is mostly chance, have small hollow markers. The lower panel counts rows.
+    There is one marker per bin of confidence. The thin vertical line from it to the
+    diagonal is the gap that the expected calibration error (ECE, in the legend)
+    averages over rows. Below the diagonal the model is overconfident. Bins of fewer
+    than 20 rows, where accuracy is mostly chance, have small hollow markers. The lower
+    panel counts rows.
 
     Args:
         labels: integer labels [rows].
@@ -98,7 +99,7 @@ def _draw_reliability(ax: "Axes", name: str, found: Reliability, index: int) -> 
     color = style["color"]
     ax.vlines(confidence, confidence, accuracy, color=color, linewidth=0.7, alpha=0.6)
     enough = count >= _FEW_ROWS
-    # Markers at 0 and 1 are drawn whole, over the edge of the axes.
+    # Unclipped, so that markers at 0 and 1 are drawn whole.
     shared: dict[str, Any] = {"color": color, "marker": marker(index), "clip_on": False}
     ax.plot(confidence[~enough], accuracy[~enough], **shared, **_FEW_MARKER)
     ax.plot(confidence[enough], accuracy[enough], linestyle="", markersize=4, **shared)
@@ -110,7 +111,8 @@ def _draw_counts(ax: "Axes", all_bins: Iterable[Reliability]) -> None:
     for index, found in enumerate(all_bins):
         edges = np.linspace(0, 1, len(found.count) + 1)
         ax.stairs(found.count, edges, baseline=None, **line_style(index))
-    # Good models have nearly all rows in the last bin. From 0.7 on, a count of 1 shows.
+    # Good models have nearly all rows in the last bin, so the axis is logarithmic; from
+    # 0.7 on, a count of 1 is visible.
     ax.set_yscale("log")
     ax.set_ylim(bottom=0.7)
     label_axes(ax, "confidence", "rows per bin")

@@ -24,12 +24,12 @@ def risk_coverage_curve(
     *,
     ax: "Axes | None" = None,
 ) -> "Figure":
-    """The error rate among the rows that are answered, if uncertain rows are rejected.
+    """The error rate among answered rows, if uncertain rows are rejected.
 
     Args:
-        curves: name of a method -> (coverage [n], risk [n]), as the first two of
-            `bhn_tf.metrics.risk_coverage`; its `aurc`, the area under the curve, is
-            shown in the legend if it is there.
+        curves: name of a method -> (coverage [n], risk [n]), the first two results of
+            `bhn_tf.metrics.risk_coverage`; if it has `aurc`, the area under the curve,
+            the legend shows it.
         ax: axes to draw on.
 
     Returns:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def roc_curves(
     scores: Mapping[str, Sequence[ArrayLike]], *, ax: "Axes | None" = None
 ) -> "Figure":
-    """The share of strange rows that are found against that of false alarms.
+    """The share of strange rows that are found against the share of false alarms.
 
     Args:
         scores: name of a method -> (scores of known rows, scores of strange rows), as
-            for `bhn_tf.metrics.detection`, whose `auroc` is shown in the legend.
+            for `bhn_tf.metrics.detection`, whose `auroc` the legend shows.
         ax: axes to draw on.
 
     Returns:

@@ -34,11 +34,10 @@ _SCORE_LABELS = {
 
 
 def score_label(name: str) -> str:
-    """What an axis or a panel calls a score, with its unit.
+    """The label of a score on an axis or a panel, with its unit.
 
     Args:
-        name: a name in `bhn_tf.uncertainty.SCORES`; any other text is returned as it
-            is.
+        name: a name in `bhn_tf.uncertainty.SCORES`; other texts are returned unchanged.
 
     Example:
         >>> score_label("predictive_entropy")
@@ -67,7 +66,7 @@ def score_histograms(
             entropies), or any other text for the axis.
         num_bins: the number of bins from the smallest to the largest score.
         log: whether the share of rows has a logarithmic axis, which shows the few
-            in-distribution rows of high score that an anomaly must be told from.
+            in-distribution rows of high score that resemble anomalies.
         ax: axes to draw on.
 
     Returns:
@@ -75,7 +74,7 @@ def score_histograms(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if a set has no scores, or none that is finite.
+        ValueError: if a set has no finite scores.
 
     Example:
         >>> sets = {"digits": [0.1, 0.2], "noise": [1.1, 1.4]}
@@ -115,7 +114,7 @@ def score_histograms(
 def score_panels(
     scores: Mapping[str, Mapping[str, ArrayLike]], score_name: str, num_bins: int = 30
 ) -> "Figure":
-    """The histograms of several methods below each other, on one axis.
+    """The histograms of several methods below each other, on a common axis.
 
     Args:
         scores: name of a method -> name of a data set -> scores [rows], the
@@ -151,7 +150,7 @@ def score_panels(
 
 
 def _edges(values, num_bins):
-    """Edges of bins over the values, or around them where they differ by rounding."""
+    """Edges of bins over the values, or around them if they differ only by rounding."""
     size, low, high = np.abs(values).max(), values.min(), values.max()
     if high - low > 1e-9 * max(size, np.finfo(float).tiny):
         return np.histogram_bin_edges(values, num_bins)

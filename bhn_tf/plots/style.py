@@ -29,7 +29,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def new_figure(height: float) -> "Figure":
-    """An empty figure as wide as a column, known to nothing global.
+    """An empty figure as wide as a column, independent of any global state.
 
     Args:
         height: its height in inches.
@@ -57,7 +57,7 @@ def new_axes(height: float) -> "Axes":
     """One pair of axes in a figure of its own.
 
     Args:
-        height: the figure's height in inches, without a legend.
+        height: the figure's height in inches, excluding a legend.
 
     Returns:
         Matplotlib `Axes`, with few enough numbers on the horizontal axis.
@@ -75,7 +75,7 @@ def new_axes(height: float) -> "Axes":
 
 
 def figure_of(ax: "Axes") -> "Figure":
-    """The whole figure that axes are in, also where they are in a part of it.
+    """The whole figure that contains axes, even if they are in a subfigure.
 
     Args:
         ax: axes of any figure.
@@ -90,7 +90,7 @@ def figure_of(ax: "Axes") -> "Figure":
 
 
 def label_axes(ax: "Axes", x_label: str, y_label: str) -> None:
-    """Labels axes and sets what matplotlib would take from its global settings.
+    """Labels axes, and sets what matplotlib would take from its global settings.
 
     Args:
         ax: axes on which everything has been drawn.
@@ -152,7 +152,7 @@ def legend_of_panels(ax: "Axes") -> None:
 
 
 def _legend(owner, ax: "Axes", max_columns: int, max_letters: int, **place) -> int:
-    """Draws what `ax` has labelled, in as many columns as fit; returns its lines."""
+    """Draws the legend of `ax` in as many columns as fit; returns how many lines."""
     handles, labels = ax.get_legend_handles_labels()
     labels = [textwrap.fill(label, max_letters) for label in labels]
     num_columns = min(max_columns, max(len(labels), 1))
@@ -175,15 +175,15 @@ def _legend(owner, ax: "Axes", max_columns: int, max_letters: int, **place) -> i
 
 
 def _fit(labels: list[str], num_columns: int, max_letters: int) -> bool:
-    # The legend fills one column after the other, the first ones with one more. A
-    # handle and the space before it take the room of six letters.
+    # The legend fills one column after the other, the first ones possibly with one more
+    # entry. A handle and the space before it take the room of six letters.
     columns = np.array_split(np.array([len(label) for label in labels]), num_columns)
     letters = sum(column.max() for column in columns) + 6 * (num_columns - 1)
     return letters <= max_letters
 
 
 def line_style(index: int) -> dict:
-    """Colour and dashes of the curve number `index`, told apart in grey print too.
+    """Colour and dashes of curve number `index`, distinct even in greyscale.
 
     Args:
         index: 0, 1, ...; 28 of them differ.
@@ -203,7 +203,7 @@ def line_style(index: int) -> dict:
 
 
 def marker(index: int) -> str:
-    """The marker of the curve number `index`.
+    """The marker of curve number `index`.
 
     Args:
         index: 0, 1, ...; 7 of them differ.
@@ -238,11 +238,11 @@ def tint(color: str, share_of_white: float) -> tuple[float, float, float]:
 
 
 def save(figure: "Figure", path: str | os.PathLike, dots_per_inch: int = 150) -> Path:
-    """Writes a figure to a file, whole or not at all.
+    """Writes a figure to a file, completely or not at all.
 
     Args:
         figure: a figure, from a function of this module or any other.
-        path: the file; its ending says the format, such as `.png` or `.pdf`. An
+        path: the file; its ending sets the format, such as `.png` or `.pdf`. An
             existing file is replaced only once the new one is complete.
         dots_per_inch: the resolution of pixel formats.
 

@@ -22,16 +22,16 @@ def two_weights(
     density: ArrayLike,
     names: tuple[str, str] = ("a", "b"),
 ) -> "Figure":
-    """One panel a method: its draws of two weights over the exact density.
+    """One panel per method: its draws of two weights over the exact density.
 
-    As the figure of symmetric modes in "Bayesian Hypernetworks".
+    It resembles the figure of symmetric modes in "Bayesian Hypernetworks".
 
     Args:
         draws: name of a method -> draws [S, 2].
-        axis: the grid of either weight, [n].
-        density: the exact posterior density on the grid, [n, n], the first weight on
-            the first axis; any multiple of it will do.
-        names: what the weights are called.
+        axis: the grid of each weight, [n].
+        density: the exact posterior density on the grid, [n, n], up to a factor, with
+            the first weight on the first axis.
+        names: names of the weights.
 
     Returns:
         The figure.
@@ -78,7 +78,7 @@ def two_weights(
         ax.set_aspect("equal")
         label_axes(ax, f"weight {names[0]}", f"weight {names[1]}")
         ax.label_outer()
-    # The last panel of each column has the numbers, also above an empty place.
+    # The last panel of each column has the numbers, even above an empty place.
     for ax in panels.flat[: len(draws)][-panels.shape[1] :]:
         ax.tick_params(labelbottom=True)
         ax.set_xlabel(f"weight {names[0]}", fontsize=8)
@@ -102,14 +102,14 @@ def two_weights(
 
 
 def _levels(density: np.ndarray) -> list[float]:
-    """Densities above which the shares of the mass lie, in rising order."""
+    """Densities above which the shares of the mass lie, in ascending order."""
     ordered = np.sort(density.ravel())[::-1]
     mass = np.cumsum(ordered) / ordered.sum()
     return [float(ordered[np.searchsorted(mass, share)]) for share in _SHARES]
 
 
 def _reach(axis: np.ndarray, density: np.ndarray) -> float:
-    """How far from zero all but a thousandth of the mass lies, with some margin."""
+    """The distance from zero within which nearly all mass lies, with some margin."""
     ordered = np.sort(density.ravel())[::-1]
     mass = np.cumsum(ordered) / ordered.sum()
     inside = density >= ordered[np.searchsorted(mass, 0.999)]
