@@ -1,4 +1,4 @@
-"""A web page on which a person asks a served model of images.
+"""A web page for asking a served model about images.
 
 Needs the extra `demo`.
 

@@ -1,4 +1,4 @@
-"""The page and the two questions it asks: what the model is, and what it answers."""
+"""The page and its two requests: what the model is, and what it answers."""
 
 import json
 import math
@@ -20,11 +20,11 @@ from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 from bhn_tf.serving.signatures import MOST_SAMPLES
 
-#: Names of this machine. A page of somebody else's domain that resolves to it, which
-#: is how browsers are led to local servers, sends another one.
+#: Names of this machine. A foreign domain that resolves to it, a trick to reach local
+#: servers through browsers, would send another name.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-# A number from 0 to 255 as JSON, with all its digits; and what is around them.
+# The most bytes of a number from 0 to 255 in JSON, and of everything around them.
 _BYTES_OF_NUMBER = 32
 _BYTES_AROUND = 1 << 10
 _MAX_SEED = 2**31 - 1
@@ -35,27 +35,27 @@ def create_app(
 ):
     """Returns a Flask application for one SavedModel.
 
-    `GET /` is the page. `GET /model` tells the shape of an image, the number of
-    classes and how many draws vote. `POST /answer` takes `{"pixels": [...], "seed": 1}`
-    with height · width · channels numbers from 0 to 255, rows first, and answers
-    `mean` [C], `scores` by name, and `samples` [S, C], `null` where the model was
-    exported without the signature `sample`. `seed` is that of the samples; mean and
-    scores are of the model's own draws, anew at every question unless they are frozen.
-    Of a calibrated model it also has `set`, the numbers of the classes, or `interval`,
-    a pair of bounds a target, `null` on a side without one, at the `level` that was
-    asked for. What cannot be answered gets a status of 400 or more and
+    `GET /` is the page. `GET /model` gives the shape of an image, the number of classes
+    and the number of draws that vote. `POST /answer` takes `{"pixels": [...], "seed":
+    1}` with height · width · channels numbers from 0 to 255, rows first, and answers
+    `mean` [C], `scores` by name, and `samples` [S, C], which is `null` if the model was
+    exported without the signature `sample`. `seed` is the seed of the samples; mean and
+    scores come from the model's own draws, new for every request unless frozen. For a
+    calibrated model the answer also has, at the requested `level`, `set`, the numbers
+    of the classes, or `interval`, a pair of bounds for each target, `null` on a side
+    without a bound. Requests that cannot be answered get a status of 400 or more and
     `{"error": "why"}`.
 
     Args:
         saved_model: A SavedModel of images and classes, or of images and calibrated
             numbers; a folder of versions of it, or a `.keras` file.
-        num_draws: S, draws that vote, at most 10,000; frozen draws all do.
-        hosts: Names under which the page may be asked for; `None` for any, where it is
-            meant to be open to others.
+        num_draws: S, draws that vote, at most 10,000; frozen draws all vote.
+        hosts: Host names under which the page is served; `None` for any, if it is meant
+            to be open to others.
 
     Raises:
-        ScoringProblem: If the model takes no images or answers no classes, or no
-            request may ask for so many draws.
+        ScoringProblem: If the model does not take images or does not answer classes, or
+            `num_draws` is too large.
         FileNotFoundError: If there is no SavedModel.
         ImportError: If Flask is not installed.
 
@@ -88,7 +88,7 @@ def create_app(
 
     @app.post("/answer")
     def answer():
-        # What is sent as a plain text may come from a form of any page.
+        # Plain text is refused, since a form on any page can send it.
         if not flask.request.is_json:
             raise ScoringProblem("A question is JSON with `pixels` and `seed`.")
         return question.answer(_parsed(flask.request.get_data()))
@@ -127,7 +127,7 @@ def _parsed(text: bytes):
 
 
 class _Question:
-    """One picture, asked of a model."""
+    """The question that the page asks a model: one picture."""
 
     def __init__(self, model: ServedModel, num_draws: int):
         if not 1 <= num_draws <= MOST_SAMPLES:
@@ -158,17 +158,17 @@ class _Question:
         self._num_classes = 0 if makes_numbers else mean.shape[1]
         self._draws = None
         if "sample" in model.signatures and not makes_numbers:
-            # Frozen draws take no scalars.
+            # With frozen draws, `sample` takes no scalars.
             scalars = set(model.specs("sample")) - {self._key}
             self._draws = {"num_samples": num_draws} if scalars else {}
 
     @property
     def max_bytes(self) -> int:
-        """Bytes of a question; more is no picture of the model's size."""
+        """The most bytes of a question; no picture of the model's size needs more."""
         return self._num_pixels * _BYTES_OF_NUMBER + _BYTES_AROUND
 
     def facts(self) -> dict:
-        """What the page has to know of the model."""
+        """What the page has to know about the model."""
         height, width, channels = self._spec.shape[1:]
         return {
             "height": height,
@@ -213,7 +213,7 @@ class _Question:
             raise ScoringProblem(f"`seed` has to be an integer from 0 to {_MAX_SEED}.")
         pixels = body.get("pixels")
         shape = self._spec.shape[1:]
-        # Of a boolean, the type is not int; of NaN, no comparison is true.
+        # Refuses booleans, whose type is not int, and NaN, which fails comparisons.
         if (
             not isinstance(pixels, list)
             or len(pixels) != self._num_pixels
@@ -232,7 +232,7 @@ class _Question:
 
 
 def _metrics(card) -> dict:
-    """What the model card tells of the model's quality, as far as it can be read."""
+    """The model's quality from the model card, as far as it can be read."""
     metrics = card.get("metrics")
     if not isinstance(metrics, dict):
         return {}

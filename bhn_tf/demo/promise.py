@@ -1,4 +1,4 @@
-"""What a calibrated model promises of one picture: a set of classes, or intervals."""
+"""What a calibrated model promises for one picture: a set of classes, or intervals."""
 
 from collections.abc import Mapping
 
@@ -19,8 +19,8 @@ class Promise:
         model: A `ServedModel`.
 
     Attributes:
-        kind: "set", "interval", or `None` where nothing is promised, or only to those
-            who tell a picture's group.
+        kind: "set", "interval", or `None` if nothing is promised, or only for a given
+            group.
     """
 
     def __init__(self, model: ServedModel):
@@ -39,7 +39,7 @@ class Promise:
         )
 
     def facts(self) -> dict | None:
-        """What the page has to know; `None` where nothing is promised."""
+        """What the page has to know; `None` if nothing is promised."""
         if self.kind is None:
             return None
         calibration = self._model.card.get("calibration")
@@ -58,14 +58,14 @@ class Promise:
     def answer(self, inputs: Mapping[str, ArrayLike], level) -> dict:
         """Returns `set`, the numbers of classes, or `interval`, pairs of bounds.
 
-        A bound is `None` where the score bounds the other side alone.
+        A bound is `None` if the score bounds only the other side.
 
         Args:
             inputs: Arrays of one row by name of the model's input.
             level: A probability; `None` for the usual one.
 
         Raises:
-            ScoringProblem: If the level is no probability, or there are too few
+            ScoringProblem: If the level is not a probability, or there are too few
                 calibration rows for it.
         """
         if self.kind is None:
@@ -87,7 +87,7 @@ class Promise:
         if self.kind == "set":
             return {"set": np.flatnonzero(answers["set"][0]).tolist()}
         lower, upper = (np.ravel(answers[name][0]) for name in ("lower", "upper"))
-        # NaN is neither; a score that bounds one side leaves the other infinite.
+        # Refuses NaN; but a score that bounds one side leaves the other infinite.
         if not (np.all(lower < np.inf) and np.all(upper > -np.inf)):
             raise ScoringProblem(
                 "The model answers with numbers that are not finite: has its training "
@@ -101,5 +101,5 @@ class Promise:
 
 
 def _or_none(bound) -> float | None:
-    """A bound as JSON has it, which knows no infinity."""
+    """A bound for JSON, which has no infinity."""
     return float(bound) if np.isfinite(bound) else None
