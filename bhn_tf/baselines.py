@@ -1,4 +1,4 @@
-"""What a Bayesian hypernetwork is compared with, behind the same calls.
+"""Baselines to compare a Bayesian hypernetwork with, under the same interface.
 
 Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*` calls
 of `BayesianHypernet`; the loss is the likelihood alone.
@@ -31,16 +31,16 @@ class DeepEnsemble(PredictiveModel):
     """Networks trained side by side from different initial weights.
 
     Lakshminarayanan et al., "Simple and Scalable Predictive Uncertainty Estimation
-    using Deep Ensembles" (2017). The members see the same batches; each learns as if
-    it were alone, but for `global_clipnorm` of an optimizer, which clips the gradients
-    of all of them together (`clipnorm` and `clipvalue` clip each weight's).
+    using Deep Ensembles" (2017). The members see the same batches, and each learns as
+    if it were alone, except under an optimizer's `global_clipnorm`, which clips all
+    their gradients together (`clipnorm` and `clipvalue` clip each weight's).
 
     Args:
-        models: Keras models with inputs and outputs of one kind, each another one.
-            They are used as they are, not copied.
+        models: Distinct Keras models with the same kinds of inputs and outputs. They
+            are used as they are, not copied.
         likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
 
-    The members are the draws: `num_samples` and `seed` have no meaning and are ignored.
+    The members are the draws: `num_samples` and `seed` are ignored.
 
     Example:
     ```python
@@ -87,7 +87,7 @@ class Deterministic(PredictiveModel):
         model: A Keras model. It is used as it is, not copied.
         likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
 
-    There is one draw: `num_samples` and `seed` have no meaning and are ignored.
+    There is only one draw: `num_samples` and `seed` are ignored.
 
     Example:
     ```python
@@ -99,7 +99,7 @@ class Deterministic(PredictiveModel):
 
     def __init__(self, model, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
-        # A list of one, as files of version 0.1 have it.
+        # A list, as in files of version 0.1.
         self.members = [model]
         self.posterior = PointPosterior(self.members)
         self._build_from_built_networks()
@@ -111,20 +111,20 @@ class Deterministic(PredictiveModel):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class MCDropout(PredictiveModel):
-    """A network with dropout, also when it predicts.
+    """A network that also drops units when it predicts.
 
     Gal and Ghahramani, "Dropout as a Bayesian Approximation" (2016). A draw is one
     mask for each dropout layer, the same for all rows, so that a row's answer depends
     neither on its neighbours nor on the batch size. Without draws (`num_samples=0`)
-    the prediction is that of ordinary dropout, which scales instead of dropping. Drawn
-    are `Dropout` and `SpatialDropout1D/2D/3D`; other noise of training (that of
-    recurrent layers, of attention, of `AlphaDropout`, inside wrappers) rests in
-    predictions, and a warning names it.
+    the prediction is that of ordinary dropout, which scales instead of dropping.
+    `Dropout` and `SpatialDropout1D/2D/3D` are drawn. Other training noise (in recurrent
+    layers, attention, `AlphaDropout` or wrappers) is switched off in predictions, and a
+    warning names it.
 
     Args:
-        model: A Sequential or functional model with dropout layers. A copy is made,
-            with the weights, in which dropout can be drawn; `model` itself is left
-            as it is. A subclassed model is used as it is, and has to use
+        model: A Sequential or functional model with dropout layers. It is copied, with
+            its weights and with dropout that can be drawn; `model` itself is left as it
+            is. A subclassed model is used as it is, and has to use
             `bhn_tf.layers.MonteCarloDropout`.
         likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
 
@@ -164,11 +164,11 @@ class MCDropout(PredictiveModel):
 
 
 def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianHypernet:
-    """An independent Gaussian over every kernel and bias of a network.
+    """Independent Gaussians over every kernel and bias of a network.
 
     Blundell et al., "Weight Uncertainty in Neural Networks" (2015). It is
     `bhn_tf.from_keras` with `MeanField` and `random="kernel_and_bias"`: one draw holds
-    for all rows of a batch, and the centre is the given network. Regularizers and
+    for all rows of a batch, and the centre is the given network. Regularisers and
     constraints of its kernels and biases have no effect: the prior regularises them.
 
     Args:
@@ -180,7 +180,7 @@ def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianH
         A `BayesianHypernet`, not compiled.
 
     Raises:
-        ValueError: As `bhn_tf.from_keras`.
+        ValueError: As in `bhn_tf.from_keras`.
 
     Example:
     ```python
@@ -195,7 +195,7 @@ def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianH
 
 
 def _with_drawable_dropout(model):
-    """Copies a model with every dropout layer replaced by one that can be drawn."""
+    """Copies a model, replacing every dropout layer by one that can be drawn."""
     if not is_graph(model):
         return model
 
@@ -209,7 +209,7 @@ def _with_drawable_dropout(model):
 
 
 def _noise_that_rests(network) -> list[str]:
-    """Names of the layers that have noise in training and cannot be drawn."""
+    """Names of the layers that have noise in training but cannot be drawn."""
     amounts = ("rate", "stddev", "dropout", "recurrent_dropout")
     return [
         path

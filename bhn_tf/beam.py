@@ -1,4 +1,4 @@
-"""Scores in an Apache Beam pipeline: on Dataflow, Flink or Spark, where the data are.
+"""Scores in an Apache Beam pipeline, on Dataflow, Flink or Spark.
 
 Needs the extra `beam`; `import bhn_tf` does not import this module.
 
@@ -47,16 +47,16 @@ from apache_beam.ml.inference.base import (  # noqa: E402
 
 
 class SavedModelHandler(ModelHandler):
-    """Lets `RunInference` ask the `serving_default` of a SavedModel.
+    """Lets `RunInference` call the `serving_default` of a SavedModel.
 
-    The rows of one batch share their draws. A runner may work on a batch twice, with
-    other draws; only a model exported with `ensemble=True` answers the same both times.
+    The rows of one batch share their draws. A runner may process a batch twice, with
+    different draws; only a model exported with `ensemble=True` then answers the same.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it, on any file system
             that TensorFlow knows. The version is chosen here, once for all workers.
-        batch_size: Rows of one call, at most.
-        level: That of the intervals or sets of a calibrated model, such as 0.9; `None`
+        batch_size: The most rows in one call.
+        level: Level of the intervals or sets of a calibrated model, such as 0.9; `None`
             for none.
 
     Raises:
@@ -75,12 +75,12 @@ class SavedModelHandler(ModelHandler):
         self._path = str(saved_model) if is_file else latest_version(saved_model)
         self._level = level
 
-    # Beam 2.70 knows no argument `max_batch_size` of the constructor yet.
+    # In Beam 2.70 the constructor has no argument `max_batch_size` yet.
     def batch_elements_kwargs(self) -> dict:
         return {"max_batch_size": self._batch_size}
 
     def load_model(self) -> "LoadedModel":
-        """Loads the SavedModel, once a worker."""
+        """Loads the SavedModel, once per worker."""
         return LoadedModel(open_model(self._path), self._level)
 
     def run_inference(
@@ -107,11 +107,11 @@ class SavedModelHandler(ModelHandler):
 
 
 class LoadedModel:
-    """A served model, and what it has found out once for all batches of a worker.
+    """A served model, with what is computed once for all batches of a worker.
 
     Args:
         model: The served model.
-        level: That of its intervals or sets; `None` for none.
+        level: Level of its intervals or sets; `None` for none.
 
     Raises:
         ScoringProblem: If the model promises nothing at this level.
@@ -123,7 +123,7 @@ class LoadedModel:
         self._records = _RecordReader()
 
     def columns(self, batch: Sequence) -> dict[str, np.ndarray]:
-        """Returns mean, scores and what is promised, [rows] by name."""
+        """Returns mean, scores and intervals or sets, [rows] by name."""
         where = f"a batch of {len(batch)} rows"
         read = self._records if isinstance(batch[0], bytes) else _of_arrays
         arrays = read(batch, self._specs, where)
@@ -136,7 +136,7 @@ class LoadedModel:
 
 
 class _RecordReader:
-    """Parses batches of records, all alike ones with a function traced once.
+    """Parses batches of records with one traced function, as long as they are alike.
 
     Tracing takes several times as long as parsing.
     """
@@ -151,7 +151,7 @@ class _RecordReader:
                 parsed = self._parse(tf.constant(records))
                 return {key: value.numpy() for key, value in parsed.items()}
             except tf.errors.OpError:
-                pass  # They are not like those before, or broken: which, is said below.
+                pass  # They differ from earlier ones, or are broken; see below.
         layout = layout_of(records[0], specs, where)
         parsed = next(elements(_parsed(records, layout), where))
         self._parse = tf.function(
@@ -162,22 +162,22 @@ class _RecordReader:
 
 
 def _parsed(records, layout) -> tf.data.Dataset:
-    """One element: all records."""
+    """A data set whose only element is the batch of all records."""
     rows = tf.data.Dataset.from_tensor_slices(records).map(layout)
     return rows.batch(tf.size(records, tf.int64))
 
 
 class ScoreRows(beam.PTransform):
-    """From pairs of an id and a row to dictionaries of scores.
+    """Turns pairs of an id and a row into dictionaries of scores.
 
     Rows are what `SavedModelHandler.run_inference` takes. Each dictionary has `id`,
     `mean_0`, `mean_1`, ... and one number for each score: the columns that
-    `scoring.score_files` writes, those of its `level` too.
+    `scoring.score_files` writes, including those of `level`.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it.
-        batch_size: Rows of one call of the model, at most.
-        level: That of the intervals or sets of a calibrated model; `None` for none.
+        batch_size: The most rows in one call of the model.
+        level: Level of the intervals or sets of a calibrated model; `None` for none.
 
     Example:
     ```python
@@ -196,16 +196,16 @@ class ScoreRows(beam.PTransform):
 
 
 class WriteScores(beam.PTransform):
-    """Writes what `ScoreRows` gives to `<prefix>-00000.parquet` and so on.
+    """Writes the output of `ScoreRows` to `<prefix>-00000.parquet` and so on.
 
-    The files appear when all rows are there, and take the place of whatever other
-    `<prefix>-*.parquet` there are. A pipeline that is killed and run again, with as
-    many workers or with others, so has each row once; `beam.io.WriteToParquet` as it
-    is keeps the files of a run whose number of files was another one. A killed run
-    leaves a folder `beam-temp-<name>-...` behind, which can be deleted.
+    The files appear when all rows are complete, and replace any other
+    `<prefix>-*.parquet`. A pipeline that is killed and run again, even with another
+    number of workers, thus has each row once; a plain `beam.io.WriteToParquet` would
+    keep files of an earlier run with another number of files. A killed run leaves a
+    folder `beam-temp-<name>-...` behind, which can be deleted.
 
     Args:
-        prefix: How the names of the files begin, on any file system that Beam knows.
+        prefix: Beginning of the files' names, on any file system that Beam knows.
         saved_model: That of `ScoreRows`.
         id_type: PyArrow type of the ids; `None` for text.
         level: That of `ScoreRows`.
@@ -219,7 +219,7 @@ class WriteScores(beam.PTransform):
 
     def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
         super().__init__()
-        # Without the number of files in their names, Beam deletes all of before.
+        # If names lack the number of files, Beam deletes all earlier files.
         self._write = beam.io.WriteToParquet(
             str(prefix),
             parquet_schema(saved_model, id_type, level),
@@ -233,7 +233,7 @@ class WriteScores(beam.PTransform):
 
 
 def parquet_schema(saved_model, id_type=None, level: float | None = None):
-    """Returns the PyArrow schema of what `ScoreRows` gives, for `WriteToParquet`.
+    """Returns the PyArrow schema of the output of `ScoreRows`, for `WriteToParquet`.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it.

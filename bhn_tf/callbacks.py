@@ -18,39 +18,39 @@ class KLAnnealing(keras.callbacks.Callback):
     The weight changes at the start of an epoch, so that the logs of an epoch obey
     `loss = nll + kl_weight · kl / N`.
 
-    The weight of an epoch follows from its number alone, so that a run which is
-    resumed goes on where it stood. It holds for this `fit` only, which ends, however it
-    ends, with the weight that `compile` or you have set.
+    The weight of an epoch depends only on its number, so that a resumed run continues
+    where it stopped. It holds only for this `fit`, after which the weight set by
+    `compile` or by you is restored, however `fit` ends.
 
-    - `start` below 1 brings the prior in slowly: the network learns to predict first
-      and becomes uncertain afterwards. It is the usual cure where the posterior
-      collapses to the prior; of several modes it may keep only the first it finds.
-    - `start` far above 1 (1e2 to 1e4) brings the likelihood in slowly: the posterior
-      begins as the prior, which covers all modes, and is cut down from there. The way
-      is then geometric, since the weight crosses orders of magnitude. It needs a
+    - `start` below 1 brings in the prior slowly: the network learns to predict first
+      and becomes uncertain afterwards. It is the usual cure if the posterior collapses
+      to the prior; of several modes it may keep only the first it finds.
+    - `start` far above 1 (1e2 to 1e4) brings in the likelihood slowly: the posterior
+      begins as the prior, which covers all modes, and narrows from there. The weight
+      then changes geometrically, since it crosses orders of magnitude. It needs a
       hypernet that starts at the prior, `initial_mean=0.0` and
       `initial_stddev=1.0` for the default one, and should end by half of the training
-      where the learning rate decays.
+      if the learning rate decays.
 
-    With `patience` it also ends the training where the bound no longer gains: only once
-    the weight has reached its end, as losses under different weights do not compare.
-    `keras.callbacks.EarlyStopping` on `loss` would stop on the way. The bound is
-    `val_loss` where there are validation data, else `loss`: both are a mean over draws,
-    so that a few epochs without a gain may be chance. A `fit` that is resumed counts
-    anew.
+    With `patience` it also ends the training when the bound no longer improves. This
+    counts only once the weight has reached its end, as losses under different weights
+    cannot be compared; `keras.callbacks.EarlyStopping` on `loss` would stop on the way.
+    The bound is `val_loss` if there are validation data, otherwise `loss`: both are
+    means over draws, so a few epochs without a gain may be chance. A resumed `fit`
+    counts anew.
 
     Args:
         start: Weight in the first epoch, at least 0.
         end: Weight from epoch `epochs` on; 1 is the evidence lower bound.
-        epochs: Number of epochs over which the weight moves; 0 for the end's weight
-            from the first on.
-        patience: Epochs without a gain, at the end's weight, after which training
-            stops; `None` never stops it.
-        min_delta: What the loss has to fall by to count as a gain, in nats an example.
+        epochs: Number of epochs over which the weight moves; 0 for `end` from the first
+            epoch on.
+        patience: Epochs without a gain, with weight `end`, after which training stops;
+            `None` never stops it.
+        min_delta: Decrease of the loss that counts as a gain, in nats per example.
 
     Attributes:
         stopped_epoch: The epoch, from 0, in which the last `fit` was stopped; `None`
-            where it was not.
+            if it was not.
 
     Raises:
         ValueError: If a value makes no sense, or the model has no KL to weigh.
@@ -114,8 +114,8 @@ class KLAnnealing(keras.callbacks.Callback):
             return
         logs = logs or {}
         if "val_loss" in logs and self._watched == "loss":
-            # Of other rows: it begins anew. Validation may come every few epochs only
-            # (`validation_freq`), and those without say nothing then.
+            # `val_loss` is of other rows, so counting begins anew. With
+            # `validation_freq`, epochs without validation are then skipped.
             self._watched, self._least, self._num_without_gain = "val_loss", np.inf, 0
         if self._watched not in logs:
             return

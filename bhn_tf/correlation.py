@@ -1,4 +1,4 @@
-"""Whether the values of a posterior depend on each other."""
+"""Tests whether the values of a posterior depend on each other."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ class PearsonTest(NamedTuple):
     Attributes:
         pairs: Indices of the two values, [pairs, 2].
         correlation: Their correlation coefficient, [pairs].
-        p_value: How often independent values would correlate at least as much,
-            [pairs]; between 0 and 1, and 1 where a value never varies.
+        p_value: Probability that independent values correlate at least as much,
+            [pairs]; 1 if a value never varies.
     """
 
     pairs: np.ndarray
@@ -28,19 +28,19 @@ def pearson_test(
     """Tests pairs of values for correlation, as the paper does with a hypernet's.
 
     Under independent Gaussians the p-values are uniform: a share of 0.05 lies below
-    0.05. Of many values a random subset is tested, all its pairs: the number of pairs
-    grows with the square.
+    0.05. Of many values, only the pairs within a random subset are tested, since the
+    number of pairs grows with the square.
 
     Args:
         draws: g [S, D], independent draws, such as `model.sample_scales(1000)`.
-        max_values: Values of the subset at most.
+        max_values: Largest size of the subset.
         seed: Seed of the subset.
 
     Returns:
         The pairs, their correlations and p-values (two-sided).
 
     Raises:
-        ValueError: If there are less than three draws or two values.
+        ValueError: If there are fewer than three draws or two values.
 
     Example:
     ```python

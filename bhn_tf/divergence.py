@@ -1,4 +1,4 @@
-"""Ends training that diverges, before weights that are no numbers are kept."""
+"""Ends training that diverges, before weights of NaN or infinity are saved."""
 
 import keras
 import numpy as np
@@ -8,14 +8,14 @@ _TERMS = ("kl", "regularization", "nll", "loss")
 
 
 class Diverged(FloatingPointError):
-    """A term of the loss, or a weight, is no number any more.
+    """A term of the loss, or a weight, is no longer finite.
 
     Attributes:
         epoch: The epoch in which it happened, from 0 on.
-        step: The last step of it that was made, from 0 on.
-        term: "nll", "kl", "regularization" or "loss", whichever broke alone;
-            "gradient" where weights broke, "statistics" where what layers remember of
-            their inputs did.
+        step: The last step made in it, from 0 on.
+        term: "nll", "kl", "regularization" or "loss" if that alone broke; "gradient" if
+            trained weights broke; "statistics" if other weights did, such as moving
+            averages.
     """
 
     def __init__(self, epoch: int, step: int, term: str):
@@ -27,7 +27,7 @@ class Diverged(FloatingPointError):
         self.epoch, self.step, self.term = epoch, step, term
 
     def __reduce__(self):
-        # An exception is pickled with its sentence, which is no argument here.
+        # By default an exception is pickled with its message, not an argument here.
         return type(self), (self.epoch, self.step, self.term)
 
 
@@ -42,11 +42,11 @@ _SENTENCES = {
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class DivergenceGuard(keras.callbacks.Callback):
-    """Raises `Diverged` at the first step whose loss is no number.
+    """Raises `Diverged` at the first step whose loss is not finite.
 
-    Keras's `TerminateOnNaN` ends such a training as if it had succeeded, with the
-    broken weights. Put this one before callbacks that save: they then see sound weights
-    alone, since all weights are looked at, too, at the end of every epoch.
+    Keras's `TerminateOnNaN` ends such a training as if it had succeeded, with broken
+    weights. Put this one before callbacks that save: they then never see broken
+    weights, since all weights are also checked at the end of every epoch.
 
     Raises:
         Diverged: From `fit`, with the epoch, the step and the term.
@@ -71,15 +71,15 @@ class DivergenceGuard(keras.callbacks.Callback):
         broken = [t for t in _TERMS if t in logs and not np.all(np.isfinite(logs[t]))]
         if not broken:
             return
-        # The loss is broken wherever a term of it is. Two terms break at once where
-        # the weights are broken that both are made of.
+        # The loss breaks with any of its terms. If two terms break at once, the weights
+        # from which both are computed are broken.
         terms = [term for term in broken if term != "loss"]
         is_gradient = {"nll", "kl"} <= set(terms)
         term = "gradient" if is_gradient else (terms or broken)[0]
         raise Diverged(self._epoch, self._step, term)
 
     def on_train_begin(self, logs=None):
-        # Some are infinite from the start, such as a mask or a running minimum.
+        # Ignores weights that start infinite, such as a mask or a running minimum.
         self._watched = [v for v in self.model.weights if v.trainable or _is_finite(v)]
 
     def on_epoch_end(self, epoch, logs=None):

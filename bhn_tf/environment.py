@@ -1,15 +1,15 @@
-"""What has to be there before anything else is imported."""
+"""What must be installed before anything else is imported."""
 
 import importlib
 import os
 
 
 def require(module: str, install: str) -> None:
-    """Imports a module, or says in one sentence what is missing and what mends it.
+    """Imports a module, or says in one sentence what is missing and how to install it.
 
     Args:
         module: Name of the module.
-        install: Arguments of `pip install` that bring it.
+        install: Arguments of `pip install` that provide it.
 
     Raises:
         ImportError: If the module cannot be imported.
@@ -49,6 +49,6 @@ def check_environment() -> None:
             "bhn_tf needs Keras 3, and TF_USE_LEGACY_KERAS asks TensorFlow for "
             "Keras 2; start Python with: TF_USE_LEGACY_KERAS=0"
         )
-    # TensorFlow Probability looks for its Keras 2 when it meets Keras 3.
+    # With Keras 3, TensorFlow Probability needs Keras 2 under this name.
     require("tf_keras", "tf_keras")
     require("tensorflow_probability", "'tensorflow-probability[tf]'")

@@ -1,4 +1,4 @@
-"""Files that are never seen half-written, in folders that one run has to itself."""
+"""Files that are never seen half-written, and folders locked by one run."""
 
 import contextlib
 import errno
@@ -12,18 +12,18 @@ from absl import logging
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks.
+except ImportError:  # Windows lacks such locks.
     fcntl = None  # type: ignore[assignment]  # A module, or none.
 
-#: The file of the lock of a folder.
+#: Name of a folder's lock file.
 LOCK_NAME = ".lock"
-#: What file systems answer that have no locks, as some network folders.
+#: Errors of file systems without locks, such as some network folders.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.(.+)", re.DOTALL)
 
 
 class FolderInUse(Exception):
-    """Another run, of this process or of another, works in the folder."""
+    """Another run, in this process or another, is using the folder."""
 
 
 @contextlib.contextmanager
@@ -31,16 +31,15 @@ def written_atomically(path: Path) -> Iterator[Path]:
     """Gives a temporary path in the same folder, and moves it to `path` at the end.
 
     If the block fails, `path` stays as it was and no temporary file is left; if the
-    process is killed in it, `path` stays, too, and `remove_unfinished` finds the rest.
-    Any number of threads and processes may write: each has a temporary file of its
-    own, and the last to finish counts. What has been moved is on the disk, not only in
-    the memory of the system.
+    process is killed within it, `path` also stays, and `remove_unfinished` finds the
+    rest. Any number of threads and processes may write: each has its own temporary
+    file, and the last to finish wins. A moved file has been flushed to disk.
 
     Args:
         path: The file to be written.
 
     Yields:
-        Where to write; it ends as `path` does, as writers choose the format by it.
+        Where to write, with the ending of `path`, by which writers choose the format.
 
     Raises:
         OSError: If the block has not written the file, or it cannot be moved.
@@ -65,14 +64,14 @@ def written_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file, in UTF-8, whole or not at all.
+    """Writes a text file, in UTF-8, completely or not at all.
 
     Args:
         path: The file to be written.
         text: Its content.
 
     Raises:
-        OSError: If it cannot be written; what was there stays.
+        OSError: If it cannot be written; an earlier file stays.
 
     Example:
         >>> import tempfile
@@ -86,10 +85,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def unfinished_name(path: Path) -> str | None:
-    """Returns which file a temporary one was to become; `None` for any other file.
+    """Returns the final name of a temporary file; `None` for any other file.
 
     Args:
-        path: A file beside those that `written_atomically` wrote.
+        path: A file in a folder where `written_atomically` writes.
 
     Example:
         >>> unfinished_name(Path(".0123456789abcdef0123456789abcdef.model.keras"))
@@ -102,10 +101,10 @@ def unfinished_name(path: Path) -> str | None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what killed processes left, in a folder that nobody else writes to.
+    """Removes leftovers of killed processes from a folder nobody else writes to.
 
     Args:
-        folder: The folder, such as one that is `locked`; not those inside it.
+        folder: The folder, such as one that is `locked`, without its subfolders.
 
     Example:
         >>> import tempfile
@@ -122,21 +121,21 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, create: bool = True) -> Iterator[None]:
-    """Keeps a folder to one run: of two that ask for it, the second is refused.
+    """Locks a folder for one run; a second run is refused.
 
     The lock ends with the block, or with the process: a killed run leaves none behind.
-    Its file, `.lock`, stays in the folder and means nothing by itself: to delete it
-    would let two in at once. Where there are no locks, on some network folders and on
-    Windows, a warning says so and nobody is refused.
+    Its file, `.lock`, stays in the folder and means nothing by itself; deleting it
+    could let two runs in at once. Where there are no locks, on some network folders and
+    on Windows, a warning says so and nobody is refused.
 
     Args:
         folder: An existing folder.
-        create: Whether to make the file of the lock, if need be.
+        create: Whether to create the lock file if it is missing.
 
     Raises:
-        FolderInUse: If another run has the folder.
-        OSError: If the folder cannot be written to; `FileNotFoundError` where the file
-            is not to be made.
+        FolderInUse: If another run is using the folder.
+        OSError: If the folder cannot be written to; `FileNotFoundError` if the lock
+            file is missing and not to be created.
 
     Example:
         >>> import tempfile
@@ -147,7 +146,7 @@ def locked(folder: Path, create: bool = True) -> Iterator[None]:
         ...
         bhn_tf.files.FolderInUse: Another run works in ...
     """
-    # Opened for writing, as locks over a network ask for, and never written to.
+    # Opened for writing, as network locks require, but never written to.
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT if create else 0)
     file = os.open(Path(folder) / LOCK_NAME, flags, 0o666)
     try:
@@ -178,8 +177,8 @@ def _flush(path: Path) -> None:
 
 
 def _flush_names(folder: Path) -> None:
-    # A name that is lost with the power is the old file again: no reason to fail
-    # where folders cannot be flushed.
+    # Errors are ignored where folders cannot be flushed: at worst, a power cut brings
+    # back the old file.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""Hamiltonian Monte Carlo over what a hypernet generates, to compare it with.
+"""Hamiltonian Monte Carlo over a hypernet's generated values, as a reference.
 
-The chains know nothing of the hypernet's family of distributions: given time, their
-draws are the posterior of the same values under the same prior, likelihood and fixed
-weights. That costs hundreds of gradients of all data for each draw, so it is a
+The chains are not limited to the hypernet's family of distributions: given time, their
+draws follow the exact posterior of the same values under the same prior, likelihood and
+fixed weights. Each draw costs hundreds of gradients over all data, so this is a
 yardstick for small networks.
 """
 
@@ -30,9 +30,9 @@ class HamiltonianDraws(NamedTuple):
     Attributes:
         draws: g [S, D], one chain after the other.
         num_chains: Number of chains, of equal length.
-        acceptance_rate: Mean probability of acceptance, meant to be near 0.8.
+        acceptance_rate: Mean probability of acceptance, which should be near 0.8.
         divergences: Share of the steps on which the simulated motion diverged; more
-            than a few in a thousand mean that a narrow part was left out.
+            than a few in a thousand mean that a narrow region was missed.
     """
 
     draws: np.ndarray
@@ -42,22 +42,22 @@ class HamiltonianDraws(NamedTuple):
 
     @property
     def potential_scale_reduction(self) -> np.ndarray:
-        """R-hat of every value, [D]; see the function of this name."""
+        """R-hat of every value, [D]; see the function of the same name."""
         return potential_scale_reduction(self.draws, self.num_chains)
 
     @property
     def effective_sample_size(self) -> np.ndarray:
-        """Of how many independent draws the chains know the mean, [D]."""
+        """How many independent draws would give the mean as precisely, [D]."""
         chains = _steps_first(self.draws, self.num_chains)
         return tfp.mcmc.effective_sample_size(chains, cross_chain_dims=1).numpy()
 
 
 def potential_scale_reduction(values, num_chains: int) -> np.ndarray:
-    """Gelman and Rubin's R-hat with split chains: 1 where all chains agree.
+    """Gelman and Rubin's R-hat with split chains: 1 if all chains agree.
 
     Weights of a network have symmetries, and chains in mirrored modes disagree on
-    weights but not on what the network says. What predictions need is the R-hat of
-    the network's outputs under the draws.
+    weights but not on the network's outputs. For predictions, check the R-hat of the
+    outputs under the draws.
 
     Args:
         values: [S, ...], one chain after the other, of draws or of any function of
@@ -68,7 +68,7 @@ def potential_scale_reduction(values, num_chains: int) -> np.ndarray:
         Array of the shape [...]; below 1.05 is commonly accepted.
 
     Raises:
-        ValueError: If S is no multiple of the number of chains.
+        ValueError: If S is not a multiple of the number of chains.
 
     Example:
     ```python
@@ -83,7 +83,7 @@ def potential_scale_reduction(values, num_chains: int) -> np.ndarray:
 
 
 def _steps_first(values, num_chains):
-    """[S, ...] to [steps, chains, ...]."""
+    """Reshapes [S, ...] to [steps, chains, ...]."""
     values = np.asarray(values)
     if len(values) % num_chains:
         raise ValueError(
@@ -105,27 +105,28 @@ def hamiltonian_monte_carlo(
     jit_compile: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> HamiltonianDraws:
-    """Draws g from its exact posterior by the No-U-Turn sampler.
+    """Draws g from its exact posterior with the No-U-Turn sampler.
 
-    The posterior is that of the model: its prior, its likelihood with the noise as it
-    is, and its other weights (v and b) held fixed. Chains start at draws of the
-    hypernet, as the paper's authors did. For the first half of the burn-in they move
-    in coordinates in which the prior has unit spread, then in those in which they
-    themselves had it: scaled by the hypernet's draws, whose spread may be far from the
-    posterior's, they diverge more often. None of it changes what they converge to.
+    The posterior is that of the model: its prior, its likelihood with its current
+    noise, and its other weights (v and b) held fixed. Chains start at draws of the
+    hypernet, as in the paper's experiments. During the first half of the burn-in they
+    move in coordinates in which the prior has unit spread, afterwards in coordinates in
+    which their own draws so far had it. (Scaled by the hypernet's draws, whose spread
+    may differ from the posterior's, they would diverge more often.) None of this
+    changes what they converge to.
 
     Args:
         model: A built `BayesianHypernet` with random values; it is not changed.
         x, y: All training data, as arrays.
         num_samples: S, draws of all chains together, a multiple of `num_chains`.
-        num_burnin_steps: Steps of each chain that are thrown away; on four fifths of
-            each half the step size is adapted (dual averaging).
-        num_chains: Chains, moved at once.
+        num_burnin_steps: Discarded steps of each chain; the step size is adapted during
+            four fifths of each half (dual averaging).
+        num_chains: Number of chains, moved in parallel.
         seed: A non-negative integer for the same draws every time.
-        max_tree_depth: A step takes up to two to this power gradients.
-        jit_compile: Whether to compile with XLA: some twenty seconds, then several
-            times as fast.
-        progress: Called with the steps done and the number of steps.
+        max_tree_depth: A step takes up to 2 to this power gradients.
+        jit_compile: Whether to compile with XLA, which takes some twenty seconds and
+            then is several times as fast.
+        progress: Called with the number of steps done and of all steps.
 
     Returns:
         The draws and their diagnostics.
@@ -164,7 +165,7 @@ def hamiltonian_monte_carlo(
     seeds = tf.unstack(tfp.random.split_seed(stateless_seed(seed), n=2))
     start = tf.constant(model.sample_scales(num_chains, seed))
     begun = walk(start, half, seeds[0], report)["values"]
-    # The earliest steps still lead away from where the chains started.
+    # Leaves out the earliest steps, which still lead away from the starting points.
     stddev.assign(begun[half // 2 :].std(axis=(0, 1)))
     start = tf.constant(begun[-1])
     found = walk(start, half + num_kept, seeds[1], lambda done: report(half + done))
@@ -190,15 +191,15 @@ def _check_numbers(num_samples, num_burnin_steps, num_chains, max_tree_depth):
 
 
 def _spread(prior):
-    """The standard deviation of each value, robust: a Cauchy prior has none, [D]."""
+    """A robust standard deviation of each value, [D], as a Cauchy prior has none."""
     draws = prior.sample(_DRAWS_FOR_SPREAD, seed=stateless_seed(0)).numpy()
     return tf.constant(scipy.stats.median_abs_deviation(draws, scale="normal"))
 
 
 def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns the density in which the chains move, `log p(y | x, g) + log p(g)`.
+    """Returns the log-density of the chains, `log p(y | x, g) + log p(g)`.
 
-    It is that of the data: neither clipped nor weighted by `loss_weights`.
+    It is neither clipped nor weighted by `loss_weights`.
 
     Args:
         model: A built `BayesianHypernet`; its hypernet plays no part.
@@ -221,7 +222,7 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
         return tf.reduce_sum(model.likelihood.measured_log_prob(y, raw, mask=mask))
 
     def of_all(values):
-        # Of a network in float64 the likelihood is, too.
+        # A network in float64 gives a likelihood in float64.
         log_likelihood = tf.cast(tf.vectorized_map(of_one, values), values.dtype)
         return log_likelihood + model.prior.log_prob(values)
 
@@ -229,12 +230,12 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def _tensors(arrays):
-    """Tensors of arrays in their structure: of several inputs or outputs, each."""
+    """Turns arrays, also of several inputs or outputs, into tensors."""
     return keras.tree.map_structure(tf.convert_to_tensor, arrays)
 
 
 def _adaptive_sampler(density, stddev, max_tree_depth, num_adaptation_steps):
-    """The No-U-Turn sampler of g in units of `stddev`; it finds its step size."""
+    """The No-U-Turn sampler of g in units of `stddev`, with adaptive step size."""
     return tfp.mcmc.DualAveragingStepSizeAdaptation(
         tfp.mcmc.NoUTurnSampler(
             lambda scaled: density(stddev * scaled),
@@ -247,7 +248,7 @@ def _adaptive_sampler(density, stddev, max_tree_depth, num_adaptation_steps):
 
 
 def _compiled_steps(sampler, jit_compile):
-    """A compiled function that takes the chains `_STEPS_AT_ONCE` steps on."""
+    """A compiled function that advances the chains by `_STEPS_AT_ONCE` steps."""
 
     def trace(_, results):
         inner = results.inner_results
@@ -273,9 +274,9 @@ def _compiled_steps(sampler, jit_compile):
 
 
 def _compiled_walk(sampler, stddev, jit_compile):
-    """A function that takes the chains any number of steps on from g [chains, D].
+    """A function that advances the chains from g [chains, D] by any number of steps.
 
-    It returns what they went through, "values" being g [steps, chains, D].
+    It returns a trace of the steps, in which "values" is g [steps, chains, D].
     """
     take_steps = _compiled_steps(sampler, jit_compile)
 
@@ -297,7 +298,7 @@ def _compiled_walk(sampler, stddev, jit_compile):
 
 
 def samples(model, x, draws):
-    """Returns the mean of y under each of given draws, as `model.predict_samples`.
+    """Returns the mean of y under each given draw, as `model.predict_samples` does.
 
     Args:
         model: A built `BayesianHypernet`.
@@ -325,7 +326,7 @@ def predict_uncertainty(model, x, draws) -> dict:
 
 
 def _answer(function, x, draws):
-    # A loop over draws out of a graph would take a hundred times as long.
+    # Outside a graph, the loop over draws would take a hundred times as long.
     compiled = tf.function(function, autograph=False)
     answers = compiled(_tensors(x), tf.convert_to_tensor(draws, tf.float32))
     return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)

@@ -1,8 +1,8 @@
-"""Files of images: which of a folder are some, and what is in them, not decoded."""
+"""Image files: finding them in a folder, and reading them without decoding."""
 
 from pathlib import Path
 
-#: Endings of what is decoded, in any case.
+#: Endings of image files, in upper or lower case.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 
 _MAX_FILE_BYTES = 1 << 28
@@ -11,12 +11,12 @@ _MAX_FILE_BYTES = 1 << 28
 def images_in(folder: Path, inner: bool = False) -> list[Path]:
     """Returns the image files of a folder by name.
 
-    What is hidden is left out, and so is all in hidden folders: notebooks keep copies
+    Hidden files, and all files in hidden folders, are left out: notebooks keep copies
     in `.ipynb_checkpoints`.
 
     Args:
         folder: An existing folder.
-        inner: Whether those of the folders in it count too.
+        inner: Whether to include those in its subfolders.
 
     Example:
         >>> import tempfile
@@ -36,10 +36,10 @@ def images_in(folder: Path, inner: bool = False) -> list[Path]:
 
 
 def read_image(path: Path) -> bytes:
-    """Returns the content of a file of an image.
+    """Returns the content of an image file.
 
     Raises:
-        OSError: If it cannot be read, or is no file: a pipe might never end.
+        OSError: If it cannot be read, or is not a regular file: a pipe might never end.
         ValueError: If it is too large for an image.
 
     Example:

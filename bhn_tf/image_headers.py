@@ -1,6 +1,7 @@
-"""How large an encoded image is, from its header, before anything is decoded.
+"""The size of an encoded image, from its header, before anything is decoded.
 
-A file of 2 MB can hold 20,000 x 20,000 pixels: who decodes first has lost.
+A file of 2 MB can hold 20,000 x 20,000 pixels, so decoding it first could exhaust
+memory.
 """
 
 import struct
@@ -8,14 +9,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-#: What is decoded at most where a size is not expected.
+#: The most pixels that are decoded if no size is expected.
 MAX_PIXELS = 1 << 25
 
 _PNG = b"\x89PNG"
 _JPEG = b"\xff\xd8\xff"
 _BMP = b"BM"
 _GIF = b"GIF8"
-# The bytes that blocks of a GIF begin with, of which one ends it.
+# First bytes of a GIF's blocks: an image, and the end of the file.
 _GIF_IMAGE = 0x2C
 _GIF_TRAILER = 0x3B
 
@@ -24,9 +25,9 @@ class ImageSize(NamedTuple):
     """Size of an encoded image.
 
     Attributes:
-        height: Rows of pixels; of a GIF, those of its first picture.
+        height: Rows of pixels; for a GIF, of its first picture.
         width: Columns of pixels.
-        num_pixels: Pixels that decoding unpacks; of a GIF, those of all pictures.
+        num_pixels: Pixels that decoding unpacks; for a GIF, of all pictures.
     """
 
     height: int
@@ -35,7 +36,7 @@ class ImageSize(NamedTuple):
 
 
 def is_image(contents: bytes) -> bool:
-    """Whether bytes begin as an encoded image does.
+    """Whether bytes begin like an encoded image.
 
     Example:
         >>> is_image(tf.io.encode_png(tf.zeros([2, 2, 1], tf.uint8)).numpy())
@@ -45,7 +46,7 @@ def is_image(contents: bytes) -> bool:
 
 
 def size_of(contents: bytes) -> ImageSize:
-    """Returns the size that the header of a PNG, JPEG, BMP or GIF tells.
+    """Returns the size in the header of a PNG, JPEG, BMP or GIF.
 
     Args:
         contents: The encoded image.
@@ -65,7 +66,7 @@ def size_of(contents: bytes) -> ImageSize:
             return _sized(height, width)
         if contents.startswith(_BMP):
             width, height = struct.unpack_from("<ii", contents, 18)
-            # Rows from the top have a negative height.
+            # A negative height means that rows start at the top.
             return _sized(abs(height), abs(width))
         if contents.startswith(_GIF):
             return _of_gif(contents)
@@ -79,17 +80,17 @@ def _sized(height, width) -> ImageSize:
 
 
 def _of_gif(contents) -> ImageSize:
-    """Walks from block to block: decoders unpack every picture to return the first."""
+    """Sums over all blocks, as decoders unpack every picture to return the first."""
     pictures = []
     at = 13 + _bytes_of_colours(contents[10])
     while at < len(contents) and contents[at] != _GIF_TRAILER:
         if contents[at] == _GIF_IMAGE:
             width, height, flags = struct.unpack_from("<HHB", contents, at + 5)
             pictures.append((height, width))
-            # The descriptor, its colours, and one byte before the data.
+            # Skips the descriptor, its colours, and one byte before the data.
             at += 10 + _bytes_of_colours(flags) + 1
         else:
-            # An extension: its mark and its kind.
+            # Skips the marker and the kind of an extension.
             at += 2
         while contents[at]:
             at += 1 + contents[at]

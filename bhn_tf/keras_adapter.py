@@ -1,9 +1,8 @@
-"""What is Keras's own and has no public name: the one place that touches it.
+"""The only file that uses names of Keras that are not public.
 
 Keras has no public way to walk through the layers of a model, to see the graph of a
 functional one, to run several layers as one call, or to iterate over data as `fit`
-does. Each function here says what it reaches for; the rest of the library uses these
-functions and public names only.
+does. The rest of the library uses only these functions and public names.
 """
 
 import contextlib
@@ -21,14 +20,14 @@ from keras.src.backend.tensorflow.trainer import (
     reduce_per_replica,
 )
 
-# The step of a convolutional LSTM, by this name a public one of this module.
+# The cell of a convolutional LSTM, re-exported by this module.
 from keras.src.layers.rnn.conv_lstm import ConvLSTMCell as ConvLSTMCell
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     is_scipy_sparse,
     scipy_sparse_to_tf_sparse,
 )
 
-# Keeps in its weights what training has measured, and moves it in training only.
+# Layers that keep measured statistics in weights and update them only in training.
 _MOVES_IN_TRAINING_ONLY = (
     keras.layers.BatchNormalization,
     keras.layers.Normalization,
@@ -42,8 +41,8 @@ _MOVES_IN_TRAINING_ONLY = (
 def layers_of(network: keras.Layer) -> list[keras.Layer]:
     """Returns a network and every layer inside, each once.
 
-    Depth first and in the order of the network's own layers: `Layer._flatten_layers`
-    reverses what is nested.
+    They come depth first, in the order of the network's own layers, whereas
+    `Layer._flatten_layers` reverses nested ones.
     """
     found: dict[int, keras.Layer] = {}
 
@@ -58,14 +57,14 @@ def layers_of(network: keras.Layer) -> list[keras.Layer]:
 
 
 def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
-    """Returns the layers that a layer holds itself, in the order of its attributes."""
+    """Returns the layers that a layer holds directly, in order of its attributes."""
     return list(layer._layers)
 
 
 def freeze_parts_of_frozen(layer: keras.Layer) -> None:
-    """Lets the parts of a frozen layer rest that were not there when it was frozen."""
+    """Freezes parts of a frozen layer that did not exist when it was frozen."""
     if not layer.trainable:
-        # Keras passes over a layer that is set to what it is.
+        # Part by part, as Keras ignores setting `trainable` to the value it has.
         for part in layers_inside(layer):
             part.trainable = False
 
@@ -73,7 +72,7 @@ def freeze_parts_of_frozen(layer: keras.Layer) -> None:
 def own_attributes(layer: keras.Layer) -> dict:
     """Returns the attributes that a class has added to those of every layer.
 
-    TensorFlow keeps a list of them, for checkpoints, under names of its own.
+    TensorFlow lists some of them again, for checkpoints, under other names.
     """
     others = set(vars(keras.layers.Layer()))
     return {
@@ -84,15 +83,15 @@ def own_attributes(layer: keras.Layer) -> dict:
 
 
 def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
-    """Puts a layer in the place of one that another layer holds.
+    """Replaces a layer that another layer holds.
 
-    Keras closes a layer that is built to new layers, and keeps those it replaces. In
-    the tracker's list the new one takes the old one's place, and order.
+    Keras accepts no new layers in a built layer, and keeps tracking replaced ones. In
+    the tracker's list the new layer takes the old one's position.
 
     Args:
         owner: The layer that holds them.
-        old: The layer that goes.
-        new: The layer that comes.
+        old: The layer to be replaced.
+        new: Its replacement.
         container: The list or dictionary in which it is, or `None` for an attribute.
         key: Its index, key or the attribute's name.
     """
@@ -101,15 +100,15 @@ def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
     if container is None:
         setattr(owner, key, new)
     else:
-        # Not by Keras's own lists, which would ask to track it.
+        # Bypasses Keras's own lists and dictionaries, which would try to track it.
         kind = dict if isinstance(container, dict) else list
         kind.__setitem__(container, key, new)
 
 
 def is_rematerialized(layer: keras.Layer) -> bool:
-    """Whether the call of a layer may run anew for its gradient (`RematScope`).
+    """Whether a layer's call may run again for its gradient (`RematScope`).
 
-    Activations alone are functions of their inputs, and safe.
+    The mode "activations" is safe, as these are functions of only their inputs.
     """
     scope = getattr(layer, "_remat_mode", None)
     if scope is None or scope.mode in (None, "activations"):
@@ -131,7 +130,7 @@ def layers_as_keras_flattens(network: keras.Layer) -> list[keras.Layer]:
 def own_losses(network: keras.Layer) -> list[tf.Tensor]:
     """Returns what the layers have added with `add_loss` in the running call.
 
-    That is activity regularisation, without that of weights.
+    This includes the regularisation of activities, but not of weights.
     """
     return [loss for layer in layers_of(network) for loss in layer._get_own_losses()]
 
@@ -145,8 +144,8 @@ def weight_losses(network: keras.Layer) -> list[tf.Tensor]:
 def one_call_of(network: keras.Layer) -> Iterator[None]:
     """Runs layers as if the network had called them.
 
-    A layer that is called on its own forgets what it has added with `add_loss`, so that
-    a second use would hide the first.
+    A layer that is called on its own first forgets what it has added with `add_loss`,
+    so that a second use would hide the losses of the first.
     """
     network._get_call_context()
     try:
@@ -159,10 +158,10 @@ def one_call_of(network: keras.Layer) -> Iterator[None]:
 
 
 def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
-    """Returns the variables that a call of the network may move.
+    """Returns the variables that a call of the network may change.
 
-    They are states of recurrent layers and of layers of the user's own, in training
-    also moving averages; not metrics, which no output depends on.
+    They are states of recurrent layers and of users' own layers, and in training also
+    moving averages; not metrics, on which no output depends.
     """
     layers = layers_of(network)
     variables = [
@@ -172,13 +171,13 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
         for variable in layer._non_trainable_variables
     ]
     if training:
-        # It divides its kernel by the norm, and trains it as well.
+        # In training this layer divides its kernel, a trainable weight, by its norm.
         variables += [
             layer.kernel
             for layer in layers
             if isinstance(layer, keras.layers.SpectralNormalization)
         ]
-    # A recurrent layer does not count its states among its variables.
+    # States of a recurrent layer are not among its variables.
     states = [
         state
         for layer in layers
@@ -222,7 +221,7 @@ def mask_of(tensor):
 
 
 def with_mask(tensor, mask):
-    """Gives a tensor a mask, which Keras's metrics then respect."""
+    """Attaches a mask to a tensor, which Keras's metrics then respect."""
     if mask is not None:
         tensor._keras_mask = mask
     return tensor
@@ -232,7 +231,7 @@ def with_mask(tensor, mask):
 
 
 def is_functional(network) -> bool:
-    """Whether a model is functional, and no Sequential one."""
+    """Whether a model is functional, and not Sequential."""
     return not isinstance(network, keras.Sequential) and hasattr(network, "operations")
 
 
@@ -256,7 +255,7 @@ def num_uses(layer: keras.Layer) -> int:
 
 
 def inputs_of_graph(graph, inputs) -> list:
-    """Returns the tensors of inputs as a graph takes them.
+    """Returns the tensors of inputs in the form that a graph takes.
 
     They are matched by name and converted, and a missing axis is added.
     """
@@ -269,14 +268,14 @@ def outputs_of_graph(graph, tensors: list):
 
 
 def run_through_graph(graph, inputs, operation_fn):
-    """Calls what `operation_fn` puts in the place of every layer of a graph."""
+    """Runs a graph with `operation_fn(layer)` in place of every layer."""
     return graph._run_through_graph(inputs, operation_fn=operation_fn)
 
 
 def origin_of(tensor):
-    """Returns the operation that a symbolic tensor comes from, and what went into it.
+    """Returns the operation that a symbolic tensor comes from, and its inputs.
 
-    Where the tensor has no origin, that is `None` and nothing.
+    Without an origin, these are `None` and empty.
     """
     history = getattr(tensor, "_keras_history", None)
     if history is None:
@@ -288,14 +287,13 @@ def origin_of(tensor):
 def inputs_by_name(network: keras.Layer, inputs):
     """Returns a dictionary of inputs in the order in which a network declares them.
 
-    Keras flattens an `OrderedDict` as it is ordered, and would take one column for
-    another.
+    Keras flattens an `OrderedDict` in its own order, and could confuse columns.
     """
     declared = getattr(network, "_inputs_struct", None)
     if not isinstance(inputs, dict):
         return inputs
     if not isinstance(declared, dict) or set(declared) - set(inputs):
-        # Plain dictionaries are matched by their names, sorted.
+        # Keras flattens plain dictionaries in the sorted order of their names.
         return dict(inputs)
     kind = OrderedDict if isinstance(declared, OrderedDict) else dict
     return kind((name, inputs[name]) for name in declared)
@@ -310,7 +308,7 @@ def takes_training(operation) -> bool:
 
 
 def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
-    """Returns the iterator with which Keras's own `predict` goes through data."""
+    """Returns the iterator over data that Keras's own `predict` uses."""
     return TFEpochIterator(
         x=x,
         batch_size=batch_size,
@@ -327,7 +325,7 @@ def spans_processes(strategy) -> bool:
 
 
 def joined_over_replicas(values, strategy):
-    """Joins what the replicas of a strategy have returned on the axis of rows."""
+    """Joins the results of a strategy's replicas on the axis of rows."""
     return reduce_per_replica(values, strategy, reduction="concat")
 
 
@@ -337,7 +335,7 @@ def joined_over_batches(values: list):
 
 
 def as_tensor(values):
-    """Returns a tensor of an array of any library, sparse where it is sparse."""
+    """Returns a tensor of an array of any library, sparse if the array is sparse."""
     if values is None or tf.is_tensor(values):
         return values
     if is_scipy_sparse(values):

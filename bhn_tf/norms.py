@@ -1,4 +1,4 @@
-"""The norm of weight normalisation, safe where a vector vanishes, and fast.
+"""The norm of weight normalisation, fast, and safe for vectors of zeros.
 
 Salimans and Kingma, "Weight Normalization" (2016); the paper's equation
 `w_j = g_j v_j / ||v_j||`.
@@ -6,12 +6,12 @@ Salimans and Kingma, "Weight Normalization" (2016); the paper's equation
 
 import tensorflow as tf
 
-# A sum of squares below this is no direction: float32 cannot represent its root
-# and a vector of that size can only be a zero that rounding has touched.
+# Vectors with a smaller sum of squares count as zero: so short a vector can only come
+# from rounding.
 _SMALLEST_SQUARE = 1e-30
-# In float16 the gradient by a shorter vector, which grows as 1 / ||v||, overflows.
+# In float16, the gradient for a shorter vector, which grows as 1 / ||v||, overflows.
 _SMALLEST_SQUARE_OF_FLOAT16 = 1e-8
-# More slices gain nothing; of fewer rows XLA sums columns without vector registers.
+# More slices gain nothing; with fewer rows, XLA sums columns without vector registers.
 _MOST_SLICES = 4
 _FEWEST_ROWS = 33
 
@@ -19,9 +19,9 @@ _FEWEST_ROWS = 33
 def inverse_norm(vectors, axes) -> tf.Tensor:
     """Returns `1 / ||v||` over `axes`, finite for every finite `vectors`.
 
-    Where a vector is zero the result is 1, so that the product `g v / ||v||`
-    is zero, its gradient with respect to `v` is `g`, and the vector can leave
-    zero; the quotient 0 / 0 would turn every weight into NaN.
+    For a vector of zeros the result is 1, so that the product `g v / ||v||` is zero,
+    its gradient with respect to `v` is `g`, and the vector can leave zero; the quotient
+    0 / 0 would turn every weight into NaN.
 
     Args:
         vectors: Tensor of any floating dtype; squares are summed in float32 (or
@@ -45,9 +45,9 @@ def inverse_norm(vectors, axes) -> tf.Tensor:
         vectors = tf.cast(vectors, tf.float32)
     square = sum_of_squares(vectors, axes)
     vanishes = square < smallest
-    # The inner `where` keeps the infinite slope at zero out of the gradient. The root
-    # and not `rsqrt`: XLA computes the quotients of its gradient once an output, and
-    # would compute the products of the other anew for every weight.
+    # The inner `where` keeps the infinite slope at zero out of the gradient. XLA
+    # computes the quotients in the gradient of 1 / `sqrt` once per output, but would
+    # recompute the products in that of `rsqrt` for every weight.
     one = tf.constant(1, square.dtype)
     return tf.where(vanishes, one, 1 / tf.sqrt(tf.where(vanishes, one, square)))
 
@@ -55,8 +55,8 @@ def inverse_norm(vectors, axes) -> tf.Tensor:
 def sum_of_squares(vectors, axes) -> tf.Tensor:
     """Returns Σ v² over `axes`, in about one pass over the memory of v.
 
-    XLA on a CPU writes all squares to memory before it sums columns. Squares of a few
-    slices of rows are added up in one loop, which leaves little to write and to sum.
+    XLA on a CPU writes all squares to memory before it sums columns. Here the squares
+    of a few slices of rows are first added in one loop, which leaves little to write.
 
     Args:
         vectors: Tensor of any floating dtype.

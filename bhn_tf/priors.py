@@ -9,7 +9,7 @@ from tensorflow_probability import distributions as tfd
 
 
 def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
-    """Returns N(loc, stddev² I), the paper's prior where `loc` is 0 and `stddev` 1.
+    """Returns N(loc, stddev² I), the paper's prior if `loc` is 0 and `stddev` 1.
 
     Args:
         event_size: D.
@@ -34,7 +34,7 @@ NAMED_LOCS = ("trained", "unit_inputs")
 
 
 def checked_loc(prior_loc):
-    """Returns the mean of a prior as JSON can hold it.
+    """Returns the mean of a prior in a form that JSON can hold.
 
     Args:
         prior_loc: A number, D numbers, one of `NAMED_LOCS`, or `None`.
@@ -53,18 +53,18 @@ def checked_loc(prior_loc):
     return numbers.tolist()
 
 
-# Of the root mean square of the values around it, what a value near zero counts as.
+# Smallest magnitude of a value, relative to the root mean square of those around it.
 _SMALLEST_MAGNITUDE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """N(g₀, (r |g₀|)²): a Gaussian around the values that a network was given with.
+    """N(g₀, (r |g₀|)²): a Gaussian around the initial values of a given network.
 
-    For fine-tuning: what a trained network knows is what is believed before the new
-    data. It is settled when the model is built, and saved with it. A value near zero,
-    such as a bias, counts as a tenth of the root mean square of all that its layer
-    generates of the kind, and as 1 where all of these are zero.
+    For fine-tuning, the values of a trained network are the belief before the new data.
+    The prior is fixed when the model is built, and saved with it. A value near zero,
+    such as a bias, counts as a tenth of the root mean square of all generated values of
+    its kind in the layer, and as 1 if all of these are zero.
 
     Args:
         relative_stddev: r, the standard deviation of each value relative to its size.
@@ -89,7 +89,7 @@ class Trained:
         """Returns location and standard deviation of the D values, [2, D].
 
         Args:
-            values: What each variable holds, in the order of g.
+            values: Values of each variable, in the order of g.
 
         Example:
         ```python
@@ -106,22 +106,22 @@ class Trained:
         return np.stack([np.concatenate(locations), np.concatenate(stddevs)])
 
 
-#: What `prior_stddev` may be beside a number: whether each layer has one of its own.
+#: Names that `prior_stddev` may have, and whether each layer then has its own.
 LEARNED = {"learned": False, "learned_per_layer": True}
 
 
 class LearnedStddev(keras.layers.Layer):
     """Standard deviations of a Gaussian prior that are trained on the bound.
 
-    Empirical Bayes: for a fixed q the bound is greatest where the square of each is
-    the mean of `E_q[(g - loc)²]` over the values that share it. It starts at 1.
+    Empirical Bayes: for a fixed q the bound is greatest if the square of each is the
+    mean of `E_q[(g - loc)²]` over the values that share it. They start at 1.
 
     Args:
-        per_layer: Whether the values of each layer have one of their own.
+        per_layer: Whether each layer has its own standard deviation.
 
     Reference: Blundell et al., "Weight Uncertainty in Neural Networks" (2015), section
-    3.3, who found that single weights must not have priors of their own; MacKay, "A
-    Practical Bayesian Framework for Backpropagation Networks" (1992), had one a layer.
+    3.3, found that single weights must not have their own priors; MacKay, "A Practical
+    Bayesian Framework for Backpropagation Networks" (1992), had one per layer.
 
     Example:
     ```python
@@ -150,13 +150,13 @@ class LearnedStddev(keras.layers.Layer):
 
     @property
     def stddev(self) -> tf.Tensor:
-        """That of every value, [D]."""
+        """The standard deviation of every value, [D]."""
         each = tf.exp(tf.convert_to_tensor(self.log_stddev))
         return tf.repeat(each, self._sizes)
 
 
 def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribution:
-    """Returns a given distribution as one over vectors of D values.
+    """Returns a given distribution as a distribution over vectors of D values.
 
     Args:
         distribution: Over one number (the same for every value), over D numbers as a
@@ -185,18 +185,18 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
 
 
 def serialize(distribution: tfd.Distribution | Trained | None) -> dict | None:
-    """Turns a TFP distribution into what JSON can hold: its class and parameters.
+    """Turns a TFP distribution into a form that JSON can hold: class and parameters.
 
     Args:
-        distribution: Of a class of `tfp.distributions`, made of numbers and of other
-            such distributions; or `Trained`.
+        distribution: Of a class of `tfp.distributions`, with numbers and other such
+            distributions as parameters; or `Trained`.
 
     Returns:
-        What `deserialize` makes the same distribution from.
+        A dictionary from which `deserialize` makes the same distribution.
 
     Raises:
-        ValueError: If a file could not hold it: a class of one's own, or a parameter
-            that is a variable, a bijector or a function.
+        ValueError: If a file could not hold it: a custom class, or a parameter that is
+            a variable, a bijector or a function.
 
     Example:
     ```python
@@ -235,8 +235,8 @@ def _serialize_value(value, where: str):
         return value.name
     if isinstance(value, list | tuple):
         return [_serialize_value(item, where) for item in value]
-    # Of what TensorFlow knows, only eager tensors have their numbers at hand, and a
-    # variable would neither be trained nor keep what is saved here.
+    # Of TensorFlow's types, only eager tensors have known numbers; a variable would
+    # neither be trained nor saved.
     if isinstance(value, np.ndarray | np.generic | tf.Tensor):
         array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
         if array.dtype.kind in "biuf":
@@ -253,11 +253,11 @@ def deserialize(config) -> tfd.Distribution | Trained | None:
     """The inverse of `serialize`; a distribution is returned as it is.
 
     Raises:
-        ValueError: If it names no distribution.
+        ValueError: If it does not name a distribution.
     """
     if config is None or isinstance(config, tfd.Distribution | Trained):
         return config
-    # A file may come from anybody: what it names is a distribution, or refused.
+    # A file may come from anybody, so it may name nothing but distributions.
     name = config.get("distribution") if isinstance(config, dict) else None
     if name == "Trained":
         return Trained(**config["parameters"])
@@ -276,7 +276,7 @@ def deserialize(config) -> tfd.Distribution | Trained | None:
 def _deserialize_value(value):
     if isinstance(value, dict):
         return deserialize(value)
-    # A list of numbers is one parameter, a list of distributions holds several.
+    # A list of numbers is one parameter; a list of distributions is decoded one by one.
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return [deserialize(item) for item in value]
     return value

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-# The constants of NumPy's `SeedSequence`, under the names of its source.
+# The constants of NumPy's `SeedSequence`, named as in its source.
 _INIT_A, _MULT_A = 0x43B0D7E5, 0x931E8875
 _INIT_B, _MULT_B = 0x8B51F9DD, 0x58F38DED
 _MIX_MULT_L, _MIX_MULT_R = 0xCA01F9DD, 0x4973F715
@@ -12,20 +12,19 @@ _MASK32 = 0xFFFFFFFF
 
 
 def stateless_seed(seed=None) -> tf.Tensor:
-    """Turns what a user calls a seed into the int32 pair of stateless random ops.
+    """Turns a user's seed into the int32 pair of stateless random operations.
 
     Args:
-        seed: `None` for a seed that differs from call to call (and, traced into a
-            graph, from run to run; `keras.utils.set_random_seed` makes the sequence
-            reproducible), a non-negative integer, or a scalar tensor of one, for the
-            same draws every time, or an integer tensor of shape [2], which is returned
-            as it is.
+        seed: `None` for a seed that differs from call to call (and, in a graph, from
+            run to run; `keras.utils.set_random_seed` makes the sequence reproducible);
+            a non-negative integer, or a scalar tensor of one, for the same draws every
+            time; or an integer tensor of shape [2], which is returned as it is.
 
     Returns:
         An int32 tensor of shape [2].
 
     Raises:
-        ValueError: If `seed` is negative or no integer.
+        ValueError: If `seed` is negative or not an integer.
 
     Example:
     ```python
@@ -40,16 +39,16 @@ def stateless_seed(seed=None) -> tf.Tensor:
         raise ValueError(
             f"Expected `seed` to be None or a non-negative integer, got {seed!r}."
         )
-    # The hash keeps neighbouring seeds from giving related streams.
+    # A hash, so that neighbouring seeds give unrelated streams.
     state = np.random.SeedSequence(int(seed)).generate_state(2)
     return tf.constant(state.astype("int32"))
 
 
 def _hashed(seed: tf.Tensor) -> tf.Tensor:
-    """The hash of `numpy.random.SeedSequence` of one number, in a graph.
+    """The hash of one number by `numpy.random.SeedSequence`, in a graph.
 
-    A served model turns the seed of a request into the draws that Python makes of it.
-    Numbers are 32 bits long, kept in int64, whose products wrap around harmlessly.
+    A served model thus makes the same draws from a seed as Python does. Numbers have 32
+    bits, kept in int64, whose products wrap around harmlessly.
     """
 
     def folded(value):

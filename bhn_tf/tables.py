@@ -7,8 +7,8 @@ def text_table(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> 
     """Returns rows of cells as lines of aligned columns.
 
     Args:
-        rows: Cells, as many in each row; a head is a row like the others.
-        numbers: The columns that are aligned on their right, as numbers are.
+        rows: Cells, equally many in each row; a header is a row like the others.
+        numbers: The columns to be aligned on the right, such as numbers.
 
     Example:
     >>> print(text_table([("name", "size"), ("a", "10"), ("b", "5")], numbers=[1]))

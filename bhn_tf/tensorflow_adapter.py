@@ -1,6 +1,6 @@
-"""What is TensorFlow's own and has no public name: the one place that touches it.
+"""The only file that uses names of TensorFlow that are not public.
 
-TensorFlow does not say in public whether a data set repeats itself or may never end,
+TensorFlow has no public way to see whether a data set repeats itself or may never end,
 what one replica gets of a distributed one, or how long a silent process is waited for.
 """
 
@@ -14,13 +14,13 @@ from tensorflow.python.eager import context
 
 
 def repeats(dataset: tf.data.Dataset) -> bool:
-    """Whether a data set, or one that it is made of, repeats itself."""
+    """Whether a data set, or one that it is made from, repeats itself."""
     is_repeated = type(dataset).__name__.lstrip("_") == "RepeatDataset"
     return is_repeated or any(map(repeats, dataset._inputs()))
 
 
 def is_endless(dataset: tf.data.Dataset) -> bool:
-    """Whether a data set is known to have no end, also where a filter hides it."""
+    """Whether a data set is known to have no end, even if a filter hides it."""
     cardinality = dataset.cardinality()
     if cardinality != tf.data.UNKNOWN_CARDINALITY:
         return bool(cardinality == tf.data.INFINITE_CARDINALITY)
@@ -30,9 +30,9 @@ def is_endless(dataset: tf.data.Dataset) -> bool:
 
 
 def reads_generator(dataset: tf.data.Dataset) -> bool:
-    """Whether elements come from what may never end: a generator, or a repetition.
+    """Whether elements come from a generator or a repetition, which may never end.
 
-    Of these nothing tells, unlike of files and filters of what has an end.
+    Their end cannot be known, unlike that of files, or of filters of finite data.
     """
     endless = {"GeneratorDataset", "RepeatDataset", "RepeatDatasetV2"}
     return any(
@@ -45,7 +45,7 @@ def reads_generator(dataset: tf.data.Dataset) -> bool:
 def element_spec_of_replica(dataset):
     """Returns the specification of the batches of a data set, or of a replica's share.
 
-    That of a distributed data set holds one for each replica, and no dtype.
+    That of a distributed data set holds one for each replica, and has no dtype.
     """
     return keras.tree.map_structure(
         lambda spec: spec._value_specs[0] if isinstance(spec, PerReplicaSpec) else spec,
@@ -56,7 +56,7 @@ def element_spec_of_replica(dataset):
 def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
     """Sets how long the processes of a cluster may be silent before they count as gone.
 
-    To be called before a strategy is made.
+    Call it before a strategy is made.
     """
     jobs = [job for job in ("chief", "worker") if job in cluster_spec.jobs]
     context.context().configure_coordination_service(

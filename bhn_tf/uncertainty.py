@@ -1,15 +1,15 @@
 """How strange a prediction is, as a score of the draws' probabilities.
 
 Every score takes probabilities [rows, S, ..., C]: S draws on axis 1, the C classes on
-the last axis, and any axes in between (pixels, tokens) are kept, so that the result is
-[rows, ...]. Higher is stranger. Entropies are in nats. No score is ever negative, nor
-NaN for finite probabilities; an item of which any probability is NaN or infinite
-scores NaN, and no other item does. One probability alone, C = 1, is that of class 1
-of two, and is scored as the two classes [1 - p, p].
+the last axis. Any axes in between (pixels, tokens) are kept, so that the result is
+[rows, ...]. Higher is stranger. Entropies are in nats. No score is ever negative. An
+item scores NaN if any of its probabilities is NaN or infinite, and otherwise never. A
+single probability, C = 1, is that of class 1 of two, and is scored as the two classes
+[1 - p, p].
 
 NumPy arrays (and lists) give NumPy arrays, tensors give tensors, also inside
-`tf.function`, with or without XLA. Half precision is computed, and returned, in
-float32; float64 stays float64. All scores have finite gradients.
+`tf.function`, with or without XLA. Half precision is computed and returned in float32;
+float64 stays float64. All scores have finite gradients.
 
 Total, expected and mutual information split one prediction: `predictive_entropy` =
 `expected_entropy` (noise that more data would not remove) + `mutual_information`
@@ -26,12 +26,12 @@ import tensorflow as tf
 Probabilities: TypeAlias = np.ndarray | tf.Tensor | Sequence
 Scores: TypeAlias = np.ndarray | tf.Tensor
 
-# Sums of a softmax are off by less, also in half precision.
+# Sums of a softmax deviate from 1 by less, even in half precision.
 _ROUNDING = 1e-2
 
 
 def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
-    """Gives a formula on finite tensors [rows, S, ..., C] what all scores share."""
+    """Turns a formula for finite tensors [rows, S, ..., C] into a score."""
 
     @functools.wraps(function)
     def score(probabilities: Probabilities) -> Scores:
@@ -47,9 +47,9 @@ def _score(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[..., Scores]:
             p = tf.cast(p, tf.float32)
         p = _checked(p, function.__name__)
         _refuse_no_probabilities(p, function.__name__)
-        # Arg max, counts and reductions treat NaN in ways that differ between
-        # devices: take it out first, and put it back into the finished score.
-        # As a comparison, which LiteRT has, and `is_finite` it has not.
+        # Arg max, counts and reductions treat NaN differently on different devices:
+        # take it out first, and put it back into the finished score. A comparison,
+        # because LiteRT lacks `is_finite`.
         finite = tf.abs(p) <= p.dtype.max
         clean = function(tf.where(finite, p, tf.zeros_like(p)))
         not_a_number = tf.constant(np.nan, p.dtype)
@@ -80,7 +80,7 @@ def _checked(p: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _refuse_no_probabilities(p: tf.Tensor, name: str) -> None:
-    """Where values are at hand: raw outputs would give scores without a meaning."""
+    """Refuses raw outputs, whose scores would be meaningless, if values are known."""
     if not tf.executing_eagerly() or not tf.size(p):
         return
     known = tf.where(tf.math.is_finite(p), p, tf.zeros_like(p))
@@ -93,18 +93,18 @@ def _refuse_no_probabilities(p: tf.Tensor, name: str) -> None:
 
 
 def _mean_over_draws(values: tf.Tensor) -> tf.Tensor:
-    """Mean over axis 1, exact where all draws agree: there scores tell 0 from noise."""
+    """Mean over axis 1, exact if all draws agree, so that scores are then exactly 0."""
     first = values[:, :1]
     return first[:, 0] + tf.reduce_mean(values - first, axis=1)
 
 
 def _entropy(p: tf.Tensor) -> tf.Tensor:
     """Entropy over the last axis, with 0 log 0 = 0 and a finite gradient there."""
-    # Processors that flush subnormal numbers to zero would make 0 * log 0 of them, so
-    # the smallest normal number is the limit. What is left out is below 1e-35 nats.
+    # Processors that flush subnormal numbers to zero would turn them into 0 * log 0, so
+    # the smallest normal number is the limit. This omits less than 1e-35 nats.
     positive = p > np.finfo(p.dtype.as_numpy_dtype).tiny
-    # A `where` inside the log as well: the gradient of the branch that is not taken
-    # is multiplied by 0, and 0 * inf would be NaN.
+    # Also a `where` inside the log: the gradient of the branch not taken is multiplied
+    # by 0, and 0 * inf would be NaN.
     log_p = tf.math.log(tf.where(positive, p, tf.ones_like(p)))
     entropy = tf.reduce_sum(tf.where(positive, -p * log_p, tf.zeros_like(p)), axis=-1)
     return tf.maximum(entropy, 0.0)
@@ -138,7 +138,7 @@ def max_probability(probabilities: Probabilities) -> Scores:
 
 @_score
 def variation_ratio(probabilities: Probabilities) -> Scores:
-    """Share of the draws that do not vote for the class with most votes.
+    """Share of the draws that do not vote for the class with the most votes.
 
     Each draw votes for its most probable class (the first of equal ones). Freeman,
     "Elementary applied statistics", 1965; for draws of networks: Gal, "Uncertainty in
@@ -160,7 +160,7 @@ def variation_ratio(probabilities: Probabilities) -> Scores:
     """
     p = tf.convert_to_tensor(probabilities)
     votes = tf.one_hot(tf.argmax(p, axis=-1), depth=tf.shape(p)[-1], dtype=p.dtype)
-    # Keeps the gradient connected: zero, which is what it is, and not missing.
+    # Makes the gradient zero instead of missing.
     votes += 0.0 * p
     num_draws = tf.cast(tf.shape(p)[1], votes.dtype)
     most_votes = tf.reduce_max(tf.reduce_sum(votes, axis=1), axis=-1)
@@ -191,7 +191,7 @@ def predictive_entropy(probabilities: Probabilities) -> Scores:
 
 @_score
 def expected_entropy(probabilities: Probabilities) -> Scores:
-    """Mean over draws of the entropy: the noise that every draw sees in the data.
+    """Mean of the entropy over draws: the noise that every draw sees in the data.
 
     The aleatoric part in Depeweg, Hernandez-Lobato, Doshi-Velez and Udluft,
     "Decomposition of uncertainty in Bayesian deep learning", ICML 2018.
@@ -236,7 +236,7 @@ def mutual_information(probabilities: Probabilities) -> Scores:
         [0.0]
     """
     total = _entropy(_mean_over_draws(probabilities))
-    # The difference is never negative but for rounding (Jensen's inequality).
+    # The difference is never negative, except for rounding (Jensen's inequality).
     return tf.maximum(total - _mean_over_draws(_entropy(probabilities)), 0.0)
 
 
