@@ -9,9 +9,9 @@ from bhn_tf.diagnosis.widths import width_of
 from bhn_tf.networks.paths import layer_paths
 from bhn_tf.random import stateless_seed
 
-# In nats per value: the KL if the standard deviation is 0.8 times the prior's.
+# In nats per value: the KL if the standard deviation is about 0.8 times the prior's.
 _COLLAPSED_KL = 0.05
-# In nats per value: what a correlation of 0.14 between paired values would add.
+# In nats per value: what a correlation of 0.14 of each value with the next would add.
 _IDLE_FLOW = 0.01
 # Numbers held at a time.
 _MOST_NUMBERS = 2 * 10**7
