@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.demo.one_output import nothing_to_show, one_output
 from bhn_tf.demo.promise import Promise
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import only_input
@@ -31,7 +32,11 @@ _MAX_SEED = 2**31 - 1
 
 
 def create_app(
-    saved_model, num_draws: int = 32, hosts: Sequence[str] | None = LOOPBACK
+    saved_model,
+    num_draws: int = 32,
+    hosts: Sequence[str] | None = LOOPBACK,
+    *,
+    output: str | None = None,
 ):
     """Returns a Flask application for one SavedModel.
 
@@ -52,10 +57,13 @@ def create_app(
         num_draws: S, draws that vote, at most 10,000; frozen draws all do.
         hosts: Names under which the page may be asked for; `None` for any, where it is
             meant to be open to others.
+        output: Name of the output that is shown, of a model of several outputs; its
+            signatures answer with `<output>_mean`. `None` for a model of one.
 
     Raises:
-        ScoringProblem: If the model takes no images or answers no classes, or no
-            request may ask for so many draws.
+        ScoringProblem: If the model takes no images or answers no classes, has several
+            outputs or no output of the name given, or no request may ask for so many
+            draws.
         FileNotFoundError: If there is no SavedModel.
         ImportError: If Flask is not installed.
 
@@ -68,7 +76,7 @@ def create_app(
     import flask
     from werkzeug.exceptions import HTTPException
 
-    question = _Question(open_model(saved_model), num_draws)
+    question = _Question(one_output(open_model(saved_model), output), num_draws)
     app = flask.Flask(__name__, static_url_path="")
     app.config["MAX_CONTENT_LENGTH"] = question.max_bytes
 
@@ -150,10 +158,7 @@ class _Question:
             or mean.shape.rank != 2
             or (mean.shape[1] < 2 and not makes_numbers)
         ):
-            raise ScoringProblem(
-                f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
-                "`mean` of shape [rows, classes], or a calibrated model of numbers."
-            )
+            raise nothing_to_show(model)
         self._num_pixels = self._spec.shape[1:].num_elements()
         self._num_classes = 0 if makes_numbers else mean.shape[1]
         self._draws = None
