@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from bhn_tf.demo.one_output import nothing_to_show, one_output
+from bhn_tf.demo.one_output import one_output
 from bhn_tf.demo.promise import Promise
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import only_input
@@ -153,12 +153,17 @@ class _Question:
         self._promise = Promise(model)
         mean = model.output_specs.get("mean")
         makes_numbers = self._promise.kind == "interval"
+        # Means of several targets have the shape of probabilities, and a `std` beside.
+        makes_classes = "std" not in model.output_specs
         if (
             mean is None
             or mean.shape.rank != 2
-            or (mean.shape[1] < 2 and not makes_numbers)
+            or not (makes_numbers or (makes_classes and mean.shape[1] > 1))
         ):
-            raise nothing_to_show(model)
+            raise ScoringProblem(
+                f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
+                "`mean` of shape [rows, classes], or a calibrated model of numbers."
+            )
         self._num_pixels = self._spec.shape[1:].num_elements()
         self._num_classes = 0 if makes_numbers else mean.shape[1]
         self._draws = None

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from bhn_tf.demo.promise import Promise
 from bhn_tf.scoring.guarantees import SIGNATURES, highest_level
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
@@ -31,8 +30,7 @@ def one_output(model: ServedModel, output: str | None) -> ServedModel:
         The model itself, if it has one output, or its `OneOutput`.
 
     Raises:
-        ScoringProblem: If the model has no such output, or several and none is named,
-            or the output is of numbers that are not calibrated.
+        ScoringProblem: If the model has no such output, or several and none is named.
 
     Example:
     ```python
@@ -56,23 +54,7 @@ def one_output(model: ServedModel, output: str | None) -> ServedModel:
         raise ScoringProblem(
             f"{model.path} has no output {output!r}: its outputs are {outputs}."
         )
-    shown = OneOutput(model, output)
-    # Means of several targets have the shape of probabilities.
-    if "std" in shown.output_specs and Promise(shown).kind != "interval":
-        raise nothing_to_show(shown)
-    return shown
-
-
-def nothing_to_show(model: ServedModel) -> ScoringProblem:
-    """The problem of a model of neither classes nor calibrated numbers.
-
-    Args:
-        model: A `ServedModel`.
-    """
-    return ScoringProblem(
-        f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
-        "`mean` of shape [rows, classes], or a calibrated model of numbers."
-    )
+    return OneOutput(model, output)
 
 
 def output_names(model: ServedModel) -> list[str]:

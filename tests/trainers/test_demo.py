@@ -386,6 +386,13 @@ def test_an_output_has_to_be_named_and_known(several, tmp_path):
 # -- refused before it serves ------------------------------------------------------
 
 
+def test_numbers_of_which_nothing_is_promised_are_no_classes(tmp_path):
+    create_app = pytest.importorskip("bhn_tf.demo").create_app
+    model, _ = of_pictures("gaussian", 3)
+    with pytest.raises(ScoringProblem, match=r"answers .*'std'.*calibrated model of"):
+        create_app(model.model.export(tmp_path))
+
+
 def test_what_cannot_be_served_is_named(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     model = bhn_tf.BayesianHypernet(networks.plain(), "mean_field")
