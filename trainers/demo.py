@@ -4,7 +4,8 @@
 
 Then open http://localhost:8000: the page shows the mean, the vote of each network drawn
 and the scores, for a drawing or an image dropped on it; of a calibrated model first of
-all the set or the interval that it promises. Needs the extra `demo`.
+all the set or the interval that it promises. `--output=NAME` shows one output of a
+model of several. Needs the extra `demo`.
 """
 
 import contextlib
@@ -46,6 +47,7 @@ class Config(CheckedConfig):
         check=lambda v: 0 <= v <= 65535,
         advice="from 0 to 65535",
     )
+    output: str = flag("", "Name of the output to show, of a model of several outputs.")
 
 
 def make_server(config: Config):
@@ -59,7 +61,8 @@ def make_server(config: Config):
         from bhn_tf.demo import LOOPBACK, create_app
 
         hosts = LOOPBACK if config.host in LOOPBACK else None
-        app = create_app(path, config.num_draws, hosts)
+        output = config.output or None
+        app = create_app(path, config.num_draws, hosts, output=output)
     except (ScoringProblem, ImportError) as problem:
         raise UsageProblem(str(problem)) from problem
     try:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.demo.one_output import one_output
 from bhn_tf.demo.promise import Promise
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import only_input
@@ -31,7 +32,11 @@ _MAX_SEED = 2**31 - 1
 
 
 def create_app(
-    saved_model, num_draws: int = 32, hosts: Sequence[str] | None = LOOPBACK
+    saved_model,
+    num_draws: int = 32,
+    hosts: Sequence[str] | None = LOOPBACK,
+    *,
+    output: str | None = None,
 ):
     """Returns a Flask application for one SavedModel.
 
@@ -52,10 +57,13 @@ def create_app(
         num_draws: S, draws that vote, at most 10,000; frozen draws all vote.
         hosts: Host names under which the page is served; `None` for any, if it is meant
             to be open to others.
+        output: Name of the output to show, for a model of several outputs; its
+            signatures answer with `<output>_mean`. `None` for a model with one output.
 
     Raises:
-        ScoringProblem: If the model does not take images or does not answer classes, or
-            `num_draws` is too large.
+        ScoringProblem: If the model does not take images or does not answer classes,
+            has several outputs or no output of the given name, or `num_draws` is too
+            large.
         FileNotFoundError: If there is no SavedModel.
         ImportError: If Flask is not installed.
 
@@ -68,7 +76,7 @@ def create_app(
     import flask
     from werkzeug.exceptions import HTTPException
 
-    question = _Question(open_model(saved_model), num_draws)
+    question = _Question(one_output(open_model(saved_model), output), num_draws)
     app = flask.Flask(__name__, static_url_path="")
     app.config["MAX_CONTENT_LENGTH"] = question.max_bytes
 
@@ -145,10 +153,12 @@ class _Question:
         self._promise = Promise(model)
         mean = model.output_specs.get("mean")
         makes_numbers = self._promise.kind == "interval"
+        # Means of several targets have the shape of probabilities, and a `std` beside.
+        makes_classes = "std" not in model.output_specs
         if (
             mean is None
             or mean.shape.rank != 2
-            or (mean.shape[1] < 2 and not makes_numbers)
+            or not (makes_numbers or (makes_classes and mean.shape[1] > 1))
         ):
             raise ScoringProblem(
                 f"{model.path} answers {sorted(model.output_specs)}: the page needs a "

@@ -130,7 +130,8 @@ def test_who_listens_for_others_is_asked_by_any_name(monkeypatch):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     asked = []
     monkeypatch.setattr(
-        "bhn_tf.demo.create_app", lambda path, draws, hosts: asked.append(hosts)
+        "bhn_tf.demo.create_app",
+        lambda path, draws, hosts, output: asked.append(hosts),
     )
     for host in ("localhost", "0.0.0.0"):
         config = dataclasses.replace(CONFIG, host=host)
@@ -265,7 +266,131 @@ def test_an_interval_is_answered_from_a_keras_file(tmp_path):
         demo.make_server(dataclasses.replace(CONFIG, saved_model="none.keras"))
 
 
+# -- of a model of several outputs ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Two outputs of classes, one of them calibrated class by class, and numbers."""
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    layers = networks.keras.layers
+    inputs = networks.keras.Input((8, 8, 1))
+    flat = layers.Flatten()(inputs)
+    units = {"size": 2, "size_class": 3, "rare": 2}
+    outputs = {
+        name: bhn_tf.layers.WeightNormDense(number, name=name)(flat)
+        for name, number in units.items()
+    }
+    likelihood = {name: "categorical" for name in units} | {"size": "gaussian"}
+    model = bhn_tf.BayesianHypernet(
+        networks.keras.Model(inputs, outputs),
+        bhn_tf.hypernets.MeanField(initial_stddev=1.0),
+        likelihood,
+    )
+    rng = np.random.default_rng(0)
+    pictures = rng.uniform(size=(60, 8, 8, 1)).astype("float32")
+    numbers = pictures.reshape(60, -1)
+    y = {
+        "size": numbers[:, :2],
+        "size_class": np.argmax(numbers[:, :3], axis=1),
+        # 12 rows reach 90 %, and no more.
+        "rare": np.arange(60) < 12,
+    }
+    calibrated = bhn_tf.conformal.calibrate(
+        model, pictures, y, num_samples=5, by={"rare": "class"}
+    )
+    path = calibrated.export(
+        tmp_path_factory.mktemp("several"),
+        class_names={"size_class": NAMES},
+        metrics={"size_mae": 0.5, "size_class_accuracy": 0.25, "nll": 1.0},
+    )
+    return calibrated, pictures, path
+
+
+def answered(several, output, level=None):
+    """What the page of an output knows and answers of the first picture."""
+    from bhn_tf.demo import create_app
+
+    _, pictures, path = several
+    client = create_app(path, output=output).test_client()
+    body = {"pixels": (255 * pictures[0].ravel()).tolist(), "level": level}
+    return client.get("/model").get_json(), client.post("/answer", json=body)
+
+
+def test_an_output_of_classes_is_shown(several):
+    model, pictures, _ = several
+    row = pictures[:1]
+    facts, response = answered(several, "size_class", 0.5)
+    answer = response.get_json()
+    assert facts["name"].endswith("/1 (output 'size_class')")
+    assert facts["class_names"] == NAMES and facts["metrics"] == {"accuracy": 0.25}
+    assert facts["promise"]["kind"] == "set" and facts["promise"]["num_rows"] == 60
+    mean = model.predict(row, verbose=0)["size_class"][0]
+    np.testing.assert_allclose(answer["mean"], mean, rtol=1e-5)
+    samples = model.predict_samples(row, verbose=0)["size_class"][0]
+    assert samples.shape == (5, 3)
+    np.testing.assert_allclose(answer["samples"], samples, rtol=1e-5)
+    scores = model.predict_uncertainty(row, verbose=0)["size_class"]
+    assert set(answer["scores"]) == set(bhn_tf.uncertainty.SCORES)
+    for name, score in answer["scores"].items():
+        np.testing.assert_allclose(score, scores[name][0], rtol=1e-4, atol=1e-6)
+    held = model.predict_set(row, 0.5, verbose=0)["size_class"][0]
+    assert answer["set"] == np.flatnonzero(held).tolist()
+
+
+def test_levels_are_those_of_all_outputs_that_are_asked_together(several):
+    # 60 rows reach 95 %, but `rare` is asked for its set at the same level.
+    for output, levels in (
+        ("size_class", [0.5, 0.8, 0.9]),
+        ("rare", [0.5, 0.8, 0.9]),
+        ("size", [0.5, 0.8, 0.9, 0.95]),
+    ):
+        facts, response = answered(several, output, 0.95)
+        assert facts["promise"]["levels"] == levels
+        assert response.status_code == (200 if 0.95 in levels else 400)
+
+
+def test_an_output_of_numbers_is_shown(several):
+    model, pictures, _ = several
+    facts, response = answered(several, "size", 0.8)
+    answer = response.get_json()
+    assert facts["num_classes"] == 0 and facts["metrics"] == {"mae": 0.5}
+    mean = model.predict(pictures[:1], verbose=0)["size"][0]
+    np.testing.assert_allclose(answer["mean"], mean, rtol=1e-5)
+    bounds = model.predict_interval(pictures[:1], 0.8, verbose=0)
+    bounds = [each["size"][0] for each in bounds]
+    np.testing.assert_allclose(np.transpose(answer["interval"]), bounds, rtol=1e-5)
+    assert "set" not in answer and answer["samples"] is None
+
+
+def test_an_output_has_to_be_named_and_known(several, tmp_path):
+    from bhn_tf.demo import create_app
+
+    model, _, path = several
+    config = dataclasses.replace(CONFIG, saved_model=path)
+    for output, message in [
+        ("", r"\['rare', 'size', 'size_class'\].* `output=`, or --output="),
+        ("age", r"no output 'age': its outputs are \['rare', 'size', 'size_class'\]"),
+    ]:
+        with pytest.raises(UsageProblem, match=message):
+            demo.make_server(dataclasses.replace(config, output=output))
+    demo.make_server(dataclasses.replace(config, output="rare")).server_close()
+    with pytest.raises(ScoringProblem, match="no outputs with names.*'age'"):
+        create_app(CONFIG.saved_model, output="age")
+    # Numbers of which nothing is promised.
+    path = model.export(tmp_path, ("serving_default", "predict_set"))
+    with pytest.raises(ScoringProblem, match="output 'size'.*a calibrated model of"):
+        create_app(path, output="size")
+
+
 # -- refused before it serves ------------------------------------------------------
+
+
+def test_numbers_of_which_nothing_is_promised_are_no_classes(tmp_path):
+    create_app = pytest.importorskip("bhn_tf.demo").create_app
+    model, _ = of_pictures("gaussian", 3)
+    with pytest.raises(ScoringProblem, match=r"answers .*'std'.*calibrated model of"):
+        create_app(model.model.export(tmp_path))
 
 
 def test_what_cannot_be_served_is_named(tmp_path):
