@@ -41,15 +41,17 @@ def create_app(
     """Returns a Flask application for one SavedModel.
 
     `GET /` is the page. `GET /model` gives the shape of an image, the number of classes
-    and the number of draws that vote. `POST /answer` takes `{"pixels": [...], "seed":
-    1}` with height · width · channels numbers from 0 to 255, rows first, and answers
-    `mean` [C], `scores` by name, and `samples` [S, C], which is `null` if the model was
-    exported without the signature `sample`. `seed` is the seed of the samples; mean and
-    scores come from the model's own draws, new for every request unless frozen. For a
-    calibrated model the answer also has, at the requested `level`, `set`, the numbers
-    of the classes, or `interval`, a pair of bounds for each target, `null` on a side
-    without a bound. Requests that cannot be answered get a status of 400 or more and
-    `{"error": "why"}`.
+    and the number of draws that vote.
+
+    `POST /answer` takes `{"pixels": [...], "seed": 1}` with height · width · channels
+    numbers from 0 to 255, rows first. It answers `mean` [C], `scores` by name, and
+    `samples` [S, C], which is `null` if the model was exported without the signature
+    `sample`. `seed` is the seed of the samples; mean and scores come from the model's
+    own draws, new for every request unless frozen. For a calibrated model the answer
+    also has, at the requested `level`, `set`, the numbers of the classes, or
+    `interval`, a pair of bounds for each target, `null` on a side without a bound.
+
+    Requests that cannot be answered get a status of 400 or more and `{"error": "why"}`.
 
     Args:
         saved_model: A SavedModel of images and classes, or of images and calibrated

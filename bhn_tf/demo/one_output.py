@@ -1,6 +1,6 @@
-"""One output of a served model of several, asked as a model of one output is.
+"""One output of a served model of several, used like a model with one output.
 
-What a signature answers of several outputs begins with the output's name; see
+With several outputs, names in a signature's answer begin with the output's name; see
 `bhn_tf.serving.signatures`. A guarantee asks all outputs of its kind at one level.
 """
 
@@ -20,11 +20,11 @@ _MEAN = "_mean"
 
 
 def one_output(model: ServedModel, output: str | None) -> ServedModel:
-    """Returns a model that answers as one of a single output does.
+    """Returns a model that answers like one with a single output.
 
     Args:
         model: A `ServedModel`.
-        output: Name of the output; `None` for a model of one output.
+        output: Name of the output; `None` for a model with one output.
 
     Returns:
         The model itself, if it has one output, or its `OneOutput`.
@@ -58,7 +58,7 @@ def one_output(model: ServedModel, output: str | None) -> ServedModel:
 
 
 def output_names(model: ServedModel) -> list[str]:
-    """Returns what the outputs of a model of several are called; empty of one.
+    """Returns the names of several outputs; empty for a model with one output.
 
     Args:
         model: A `ServedModel`.
@@ -73,15 +73,15 @@ def output_names(model: ServedModel) -> list[str]:
 
 
 class OneOutput(ServedModel):
-    """A view of a served model of several outputs, of which it answers one.
+    """A view of one output of a served model with several.
 
     Args:
         model: A `ServedModel` of several outputs.
         output: Name of one of them.
 
     Attributes:
-        path: Where the model is, and which output this is: for messages and the page.
-        input_specs: As those of the model.
+        path: Path of the model and name of the output, for messages and the page.
+        input_specs: Those of the model.
 
     Example:
     ```python
@@ -99,7 +99,7 @@ class OneOutput(ServedModel):
         # Nothing is loaded a second time.
         self._model, self._output = model, output
         self._prefix = f"{output}_"
-        # Of the outputs `age` and `age_group` the second has `age_group_mean`.
+        # `age_group_mean` belongs to the output `age_group`, not to `age`.
         self._longer = tuple(
             f"{other}_"
             for other in output_names(model)
@@ -110,7 +110,7 @@ class OneOutput(ServedModel):
 
     @property
     def card(self) -> dict:
-        """The model card, with what it tells of this output alone."""
+        """The model card, with only what it says about this output."""
         card = self._model.card
         return {
             **card,
@@ -129,7 +129,7 @@ class OneOutput(ServedModel):
         found = {name: by_output.get(name) for name in asked_together}
         return {
             **_as_dict(by_output.get(self._output)),
-            # A level that one of them has too few rows for is refused.
+            # A level is refused if any of them has too few rows for it.
             "highest_level": highest_level({"calibration": found}),
         }
 
@@ -140,21 +140,21 @@ class OneOutput(ServedModel):
 
     @property
     def fingerprint(self) -> str:
-        """That of the model."""
+        """The fingerprint of the model."""
         return self._model.fingerprint
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """Returns what a signature takes, by name."""
+        """Returns the inputs of a signature, by name."""
         return self._model.specs(signature)
 
     def outputs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """Returns what a signature answers for this output, by name without it."""
+        """Returns the results for this output, by name without the output's prefix."""
         return self._own(self._model.outputs(signature))
 
     def __call__(
         self, inputs: Mapping[str, ArrayLike], signature: str = "serving_default"
     ) -> dict[str, np.ndarray]:
-        """Returns what a signature answers for this output, by name without it.
+        """Returns the answers for this output, by name without the output's prefix.
 
         Args:
             inputs: Arrays or numbers by name, in the shapes and dtypes of `specs`.
