@@ -1,6 +1,6 @@
 """One call that looks at a posterior from all sides."""
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_count, check_probability
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.diagnosis import averaging, monte_carlo, reliability, widths
 from bhn_tf.diagnosis import layer_posteriors as of_layers
@@ -75,10 +75,7 @@ def diagnose(
     for name, value in (("num_train", num_train), ("max_rows", max_rows)):
         if value is not None:
             check_count(name, value, minimum=2)
-    if not 0 < level < 1:
-        raise ValueError(
-            f"Expected `level` to be a probability such as 0.9, got {level!r}."
-        )
+    check_probability("level", level)
     if feed_of(x).num_rows is None or y is None:
         raise ValueError(
             "Give the rows as arrays, `diagnose(model, x, y)`: some of them are chosen "

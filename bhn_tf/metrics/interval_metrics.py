@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from bhn_tf import keras_adapter
-from bhn_tf.metrics.intervals import checked_level
+from bhn_tf.arguments import check_probability
 
 
 class _MeanOfTargets(keras.metrics.Mean):
@@ -85,7 +85,7 @@ class IntervalScore(_OfBounds):
     def __init__(self, level: float, name: str = "interval_score", dtype=None):
         super().__init__(name=name, dtype=dtype)
         self._direction = "down"
-        self.level = checked_level(level)
+        self.level = check_probability("level", level)
 
     def _of_bounds(self, y, lower, upper):
         outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
@@ -111,7 +111,7 @@ class Pinball(_MeanOfTargets):
     def __init__(self, level: float, name: str = "pinball", dtype=None):
         super().__init__(name=name, dtype=dtype)
         self._direction = "down"
-        self.level = checked_level(level)
+        self.level = check_probability("level", level)
 
     def _values(self, y, quantile):
         y, quantile = _of_one_rank(y, quantile)
@@ -164,7 +164,7 @@ class SetSize(_MeanOfTargets):
 
     def __init__(self, threshold: float = 0.5, name: str = "set_size", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self.threshold = checked_level(threshold, "threshold")
+        self.threshold = check_probability("threshold", threshold)
 
     def _values(self, y, p):
         if p.shape[-1] == 1:

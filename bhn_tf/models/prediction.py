@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.arguments import check_count, check_given_counts
+from bhn_tf.arguments import check_count, check_given_counts, check_probability
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import workers
@@ -166,11 +166,9 @@ class Prediction(keras.Model):
         lower, upper = model.predict_interval(x, level=0.95)
         ```
         """
+        level = check_probability("level", level)
         # As the graph has it: a level that rounds to 1 has no finite bounds.
-        if not 0 < np.float32(level) < 1:
-            raise ValueError(
-                f"Expected `level` to be a probability such as 0.9, got {level!r}."
-            )
+        check_probability("level", np.float32(level))
         return self._predict(
             "interval",
             x,
