@@ -189,14 +189,17 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
     return list({id(variable): variable for variable in variables + states}.values())
 
 
+def metrics_inside(network: keras.Layer) -> list[keras.Metric]:
+    """Returns the metrics that layers, and models, hold and update themselves.
+
+    Those of `compile`, and the loss of a model inside, are not among them.
+    """
+    return [metric for layer in layers_of(network) for metric in layer._metrics]
+
+
 def metric_variables(network: keras.Layer) -> list[keras.Variable]:
     """Returns the variables of the metrics that layers hold and update themselves."""
-    return [
-        variable
-        for layer in layers_of(network)
-        for metric in layer._metrics
-        for variable in metric.variables
-    ]
+    return [v for metric in metrics_inside(network) for v in metric.variables]
 
 
 def seed_variables(network: keras.Layer) -> list[keras.Variable]:

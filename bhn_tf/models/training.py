@@ -212,6 +212,9 @@ class Training(keras.Model):
     def metrics(self):
         """The loss, the compiled metrics, and the terms of the loss."""
         others = [m for m in super().metrics if m is not self._loss_tracker]
+        for network in self.posterior.networks:
+            held = keras_adapter.metrics_inside(network)
+            others += [m for m in held if not any(m is other for other in others)]
         is_evaluation = self._evaluations.is_reporting
         trackers = self._trackers(is_evaluation)
         if trackers is None:
