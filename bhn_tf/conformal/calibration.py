@@ -14,6 +14,7 @@ from bhn_tf.conformal.temperature import fit_temperature, tempered
 from bhn_tf.data_feeds import feed_of, of_one_output
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.predictive_model import PredictiveModel
 
 
 def calibrate(
@@ -64,6 +65,7 @@ def calibrate(
         A `Calibrated`.
 
     Raises:
+        TypeError: If the model is none of these.
         ValueError: If rows have a NaN, labels have no meaning, the score does not fit
             the likelihood, or groups do not fit the rows.
 
@@ -73,6 +75,13 @@ def calibrate(
     possible = calibrated.predict_set(x_new, level=0.9)
     ```
     """
+    if not isinstance(model, PredictiveModel):
+        raise TypeError(
+            "Expected `model` to be a `BayesianHypernet` or a baseline, got "
+            f"{type(model).__name__}."
+            + " Calibrate the model inside, `calibrated.model`, anew."
+            * isinstance(model, Calibrated)
+        )
     check_count("num_samples", num_samples, minimum=0)
     check_count("seed", seed, minimum=0)
     if feed_of(x).num_rows is None or y is None:
