@@ -7,6 +7,7 @@ functions and public names only.
 """
 
 import contextlib
+import functools
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -214,6 +215,38 @@ def seed_variables(network: keras.Layer) -> list[keras.Variable]:
 def has_seed_generator(layer: keras.Layer) -> bool:
     """Whether a layer draws random numbers itself."""
     return bool(layer._seed_generators)
+
+
+# -- metrics of `compile` -------------------------------------------------------------
+
+
+def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
+    """Yields the metrics of each output, in Keras's order of the outputs.
+
+    Args:
+        compiled: The metrics of `compile` in one, built.
+        structures: Values in the structure of the outputs.
+
+    Yields:
+        `(metrics, weighted_metrics, *values)` of an output.
+    """
+    columns = map(compiled._flatten_y, structures)
+    both = compiled._flat_metrics, compiled._flat_weighted_metrics
+    for unweighted, weighted, *values in zip(*both, *columns, strict=True):
+        yield (
+            *([] if each is None else each.metrics for each in (unweighted, weighted)),
+            *values,
+        )
+
+
+def averaged_function(metric):
+    """Returns the function of labels and predictions that a metric is the mean of.
+
+    It is `None` of a metric of another kind.
+    """
+    if not isinstance(metric, keras.metrics.MeanMetricWrapper):
+        return None
+    return functools.partial(metric._fn, **metric._fn_kwargs)
 
 
 # -- masks --------------------------------------------------------------------------

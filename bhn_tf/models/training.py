@@ -14,6 +14,7 @@ from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import replicas, training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
+from bhn_tf.models.compiled_metrics import update_metrics
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
 from bhn_tf.models.metric_labels import MetricLabels
@@ -193,18 +194,17 @@ class Training(keras.Model):
         trackers.update(terms, batch.num_rows)
         y_pred = scores.mean()
         if self._compile_metrics is not None:
-            self._compile_metrics.update_state(*self._for_metrics(batch, y_pred))
+            update_metrics(
+                self._compile_metrics,
+                self.likelihood,
+                self.raw_outputs.shapes,
+                self._metric_labels.of(self.likelihood, batch.y, y_pred),
+                y_pred,
+                batch.sample_weight,
+            )
         with self._evaluations.reporting(is_evaluation):
             logs = self.get_metrics_result()
         return workers.logs_of_step(logs, self.distribute_strategy)
-
-    def _for_metrics(self, batch, y_pred):
-        """Labels, predictions and weights as Keras's metrics take them."""
-        y = self._metric_labels.of(self.likelihood, batch.y, y_pred)
-        weight = batch.sample_weight
-        if keras.tree.is_nested(weight):
-            weight = self.likelihood.as_outputs(weight, y_pred)
-        return y, y_pred, weight
 
     # -- logs -----------------------------------------------------------------------
 
