@@ -10,6 +10,7 @@ from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_N,
     NO_BATCH,
     Feed,
+    inputs_of,
     targets_not_read,
     unpacked,
 )
@@ -75,15 +76,18 @@ class DatasetFeed(Feed):
         )
         return count
 
-    def labels_and_weights(self):
+    def labels_and_weights(self, padding=None):
         if tensorflow_adapter.is_endless(self.x):
             raise targets_not_read()
-        without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
+        batches = self.x
+        if padding is None:
+            batches = batches.map(lambda *batch: (None, *unpacked(batch)[1:]))
         most = self._most
-        for index, batch in enumerate(without_inputs):
+        for index, batch in enumerate(batches):
             if index == most:
                 raise targets_not_read()
-            yield batch
+            _, y, sample_weight = unpacked(batch)
+            yield y, sample_weight, padding and padding(inputs_of(batch))
 
     def checked(self, checks):
         self.refuse_empty()

@@ -331,7 +331,9 @@ class BayesianHypernet(PredictiveModel):
             return False
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
-            set_noise_to_targets(self.likelihood, of_one_output(y))
+            padding = self._padding_if_any
+            masks = padding and padding(x)
+            set_noise_to_targets(self.likelihood, of_one_output(y), masks)
         self._is_initialized = True
         return True
 

@@ -33,6 +33,8 @@ from bhn_tf.serving.export import export_version
 
 # Under which a file has the states of seed generators.
 _SEEDS = "seeds"
+# Rows whose padding is found out at once.
+_ROWS_AT_ONCE = 1024
 
 
 class PredictiveModel(Training, Prediction):
@@ -282,6 +284,20 @@ class PredictiveModel(Training, Prediction):
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
 
+    def _padding_of_rows(self, x):
+        """As `_padding`, of any number of rows in arrays."""
+        x = keras.tree.lists_to_tuples(feed_of(x).as_tensors().x)
+        batches = tf.data.Dataset.from_tensor_slices(x).batch(_ROWS_AT_ONCE)
+        return keras.tree.map_structure(
+            lambda *parts: None if parts[0] is None else tf.concat(parts, axis=0),
+            *map(self._padding, batches),
+        )
+
+    @property
+    def _padding_if_any(self):
+        """What tells padding of arrays; `None` where no output has any."""
+        return self._padding_of_rows if self.raw_outputs.num_masked else None
+
     def _remember_dtypes(self, feed):
         """A served model takes what its trainer was fed."""
         x, _, _ = feed.spec()
@@ -291,8 +307,9 @@ class PredictiveModel(Training, Prediction):
 
     def _learn_from_feed(self, feed, validation_split):
         self._remember_dtypes(feed)
-        adapt_to_targets(self.likelihood, feed, validation_split)
-        warn_of_units(self.likelihood, feed)
+        padding = self._padding_if_any
+        adapt_to_targets(self.likelihood, feed, validation_split, padding)
+        warn_of_units(self.likelihood, feed, padding)
 
     # -- saving and serving ---------------------------------------------------------
 

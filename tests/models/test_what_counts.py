@@ -157,3 +157,64 @@ def test_a_metric_that_takes_no_weights_of_elements_is_named():
     model.compile("sgd", weighted_metrics=[similarity])
     with pytest.raises(ValueError, match="'similarity', which has no value for each"):
         model.evaluate(X, Y, sample_weight=WEIGHTS, verbose=0)
+
+
+#: Numbers of the steps that are no padding.
+STEPS_Y = 40.0 + 9.0 * GENERATOR.normal(size=(ROWS, STEPS, 1))
+
+
+def as_arrays(x, y, weight=None):
+    return {"x": x, "y": y, "sample_weight": weight}
+
+
+def as_dataset(*arrays):
+    arrays = tuple(values for values in arrays if values is not None)
+    return {"x": tf.data.Dataset.from_tensor_slices(arrays).batch(4)}
+
+
+@pytest.mark.parametrize("kind", [as_arrays, as_dataset])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("other", [0.0, np.nan])
+def test_units_are_those_of_what_counts(kind, is_weighted, other):
+    weight = np.repeat([[0.0, 1.0, 2.0, 3.0]], ROWS, axis=0) if is_weighted else None
+    model = bhn_tf.baselines.Deterministic(tagger(), "gaussian", normalize_targets=True)
+    model.compile("sgd", run_eagerly=True)
+    y = without(STEPS_Y, REAL[..., None], other)
+    model.fit(**kind(SEQUENCES, y, weight), verbose=0)
+    weights = (1.0 if weight is None else weight) * REAL
+    loc = np.average(STEPS_Y[..., 0], weights=weights)
+    scale = np.sqrt(np.average((STEPS_Y[..., 0] - loc) ** 2, weights=weights))
+    np.testing.assert_allclose(model.likelihood.loc, [loc], rtol=1e-5)
+    np.testing.assert_allclose(model.likelihood.scale, [scale], rtol=1e-5)
+
+
+def test_units_of_several_outputs_are_those_of_what_counts_in_each():
+    model = bhn_tf.baselines.Deterministic(
+        two_outputs(),
+        {"steps": "gaussian", "whole": "gaussian"},
+        normalize_targets=True,
+    )
+    model.compile("sgd", run_eagerly=True)
+    y = {"steps": without(STEPS_Y, REAL[..., None], np.nan), "whole": Y}
+    model.fit(SEQUENCES, y, verbose=0)
+    steps, whole = model.likelihood.parts
+    np.testing.assert_allclose(steps.loc, [STEPS_Y[REAL].mean()], rtol=1e-5)
+    np.testing.assert_allclose(whole.loc, Y.mean(axis=0), rtol=1e-5)
+
+
+def test_padding_is_not_warned_of():
+    """What is far is padding alone: a warning would be an error in the tests."""
+    model = bhn_tf.baselines.Deterministic(tagger(), "gaussian")
+    model.compile("sgd", run_eagerly=True)
+    model.fit(SEQUENCES, without(STEPS_Y / 40, REAL[..., None], 1e4), verbose=0)
+    with pytest.warns(UserWarning, match="normalize_targets=True"):
+        model.fit(SEQUENCES, without(STEPS_Y, REAL[..., None], 0.0), verbose=0)
+
+
+@pytest.mark.parametrize("other", [0.0, np.nan])
+def test_noise_starts_at_the_spread_of_what_counts(other):
+    likelihood = bhn_tf.likelihoods.Gaussian(trainable=True)
+    model = bhn_tf.BayesianHypernet(tagger(), "mean_field", likelihood)
+    y = without(STEPS_Y, REAL[..., None], other)
+    model.initialize_from_data(SEQUENCES, y)
+    assert model.likelihood.stddev == pytest.approx(y[REAL].std(), rel=1e-5)
