@@ -300,10 +300,10 @@ class BayesianHypernet(PredictiveModel):
 
         Layer after layer, in the order of the network: with scale 1 and bias 0 the
         pre-activations of an output have a mean m and a standard deviation s over the
-        rows of `x`; scale becomes 1/s and bias -m/s. Scales that a hypernet generates
-        are set in the mean of its last affine map. An output that does not vary over
-        `x` (constant data, a single row) keeps its scale and bias, and so does a
-        recurrent layer. With `y`, the noise of a regression starts at the standard
+        rows of `x`, without what Keras's masks call padding; scale becomes 1/s and bias
+        -m/s. Scales that a hypernet generates are set in the mean of its last affine
+        map. An output that does not vary over `x` (constant data, a single row) keeps
+        its scale and bias, and so does a recurrent layer. With `y`, the noise of a regression starts at the standard
         deviation of its targets where it is learned or the network's; noise that was
         fixed stays.
 

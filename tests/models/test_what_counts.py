@@ -218,3 +218,13 @@ def test_noise_starts_at_the_spread_of_what_counts(other):
     y = without(STEPS_Y, REAL[..., None], other)
     model.initialize_from_data(SEQUENCES, y)
     assert model.likelihood.stddev == pytest.approx(y[REAL].std(), rel=1e-5)
+
+
+@pytest.mark.parametrize("random", ["scale", "none"])
+def test_layers_are_standardised_over_what_is_no_padding(random):
+    hypernet = bhn_tf.hypernets.MeanField(initial_stddev=1e-9)
+    model = bhn_tf.BayesianHypernet(tagger(random=random), hypernet, "gaussian")
+    assert model.initialize_from_data(SEQUENCES)
+    outputs = model.predict(SEQUENCES, num_samples=0, verbose=0)[REAL]
+    np.testing.assert_allclose(outputs.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(outputs.std(axis=0), 1, atol=1e-4)
