@@ -11,7 +11,7 @@ from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.output_calibration import OutputCalibration
 from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
-from bhn_tf.data_feeds import feed_of, of_one_output
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
 from bhn_tf.models.predictive_model import PredictiveModel
@@ -84,13 +84,14 @@ def calibrate(
         )
     check_count("num_samples", num_samples, minimum=0)
     check_count("seed", seed, minimum=0)
-    if feed_of(x).num_rows is None or y is None:
+    feed = feed_of(x, y)
+    if feed.num_rows is None or y is None:
         raise ValueError(
             "Give the calibration rows as arrays, `calibrate(model, x, y)`: every row "
             "is scored once, and labels are looked at before."
         )
     model.check_data(x, y)
-    outputs = outputs_to_calibrate(model, of_one_output(y), score, by)
+    outputs = outputs_to_calibrate(model, feed.y, score, by)
     if temperature and not any(output.classifies for output in outputs):
         raise ValueError(
             "`temperature` recalibrates probabilities of classes, and the model "

@@ -294,7 +294,8 @@ class Likelihood:
         if np.asarray(y).dtype.kind in "OSU":
             raise ValueError(
                 f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
-                f"{self.label_advice(raw_shape)}"
+                f"{self.label_advice(raw_shape)} Numbers that are kept as objects are "
+                "such after `y.astype('float32')`."
             )
         valid, counted = self._valid_and_counted(y, raw_shape, weight, mask)
         if counted is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import of_one_output
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
@@ -303,9 +303,9 @@ class BayesianHypernet(PredictiveModel):
         rows of `x`, without what Keras's masks call padding; scale becomes 1/s and bias
         -m/s. Scales that a hypernet generates are set in the mean of its last affine
         map. An output that does not vary over `x` (constant data, a single row) keeps
-        its scale and bias, and so does a recurrent layer. With `y`, the noise of a regression starts at the standard
-        deviation of its targets where it is learned or the network's; noise that was
-        fixed stays.
+        its scale and bias, and so does a recurrent layer. With `y`, the noise of a
+        regression starts at the standard deviation of its targets where it is learned
+        or the network's; noise that was fixed stays.
 
         It happens once: a model that has been initialised, also before it was saved,
         is left alone.
@@ -329,11 +329,13 @@ class BayesianHypernet(PredictiveModel):
         self.check_data(x, y)
         if self._is_initialized:
             return False
+        feed = feed_of(x, y)
+        x, y = feed.x, feed.y
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
             padding = self._padding_if_any
             masks = padding and padding(x)
-            set_noise_to_targets(self.likelihood, of_one_output(y), masks)
+            set_noise_to_targets(self.likelihood, y, masks)
         self._is_initialized = True
         return True
 
