@@ -91,6 +91,18 @@ def test_noise_of_any_family_is_set_as_a_standard_deviation(make):
     )
 
 
+def test_the_standard_deviation_of_a_learned_mixture_is_that_of_its_noise():
+    likelihood = likelihoods.Mixture(2, trainable=True)
+    likelihood.logits.assign([1.0, -0.5])
+    likelihood.offsets.assign([-3.0, 2.0])
+    likelihood.log_ratios.assign([0.5, -1.0])
+    zeros = np.zeros((1, 1, 1), "float32")
+    std = likelihood.summarize(zeros)["std"]
+    np.testing.assert_allclose(std, [[likelihood.stddev]], rtol=1e-5)
+    likelihood.set_stddev(7.0)
+    np.testing.assert_allclose(likelihood.summarize(zeros)["std"], [[7.0]], rtol=1e-5)
+
+
 def test_numbers_are_learned_by_maximum_likelihood():
     y = stats.nbinom.rvs(1 / 0.7, 1 / (1 + 0.7 * 5), size=(2000, 1), random_state=0)
     likelihood = likelihoods.NegativeBinomial(trainable=True)
