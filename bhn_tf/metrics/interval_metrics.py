@@ -50,8 +50,8 @@ class IntervalCoverage(_OfBounds):
 
     def _of_bounds(self, y, lower, upper):
         inside = ops.cast((lower <= y) & (y <= upper), lower.dtype)
-        sum_of_all = y + lower + upper
-        return ops.where(ops.isnan(sum_of_all), sum_of_all, inside)
+        is_unknown = ops.isnan(y) | ops.isnan(lower) | ops.isnan(upper)
+        return ops.where(is_unknown, float("nan"), inside)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

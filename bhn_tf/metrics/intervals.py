@@ -44,7 +44,9 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> 
         return float(sets[np.arange(len(y)), y.astype("int64")].mean())
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     inside = ((lower <= y) & (y <= upper)).astype("float64")
-    return float(np.where(np.isnan(y + lower + upper), np.nan, inside).mean())
+    # Of bounds without an end the sum would be unknown, too.
+    is_unknown = np.isnan(y) | np.isnan(lower) | np.isnan(upper)
+    return float(np.where(is_unknown, np.nan, inside).mean())
 
 
 def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
