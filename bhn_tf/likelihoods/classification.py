@@ -153,7 +153,10 @@ class Categorical(_FromActivation):
         log_probs = tf.nn.log_softmax(raw) if self.from_logits else _log(raw)
         y = self.coded_labels(y, raw.shape)
         if _is_one_hot(y, raw.shape):
-            return tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
+            y = tf.cast(y, raw.dtype)
+            # A class that a logit of -inf rules out: 0 times its log would be NaN.
+            log_probs = tf.where(y == 0, tf.zeros_like(log_probs), log_probs)
+            return tf.reduce_sum(y * log_probs, axis=-1)
         return tf.gather(
             log_probs,
             tf.cast(y, tf.int32),
