@@ -132,13 +132,15 @@ def _require_draws(model):
 def _of_predictions(model, measured, seed, level):
     """Averaging, Monte Carlo error and calibration."""
     classifies = is_classifier(model)
-    gained = averaging.gains(measured, classifies, seed)
     log_probs = averaging.predictive_log_probs(measured)
+    are_possible, findings = averaging.possible_labels(log_probs)
+    possible = measured.where(are_possible)
+    gained = averaging.gains(possible, classifies, seed)
     measurements = {"nll": mean_of(-log_probs)}
     measurements |= {f"gain_of_{name}": gain for name, gain in gained.items()}
-    findings = averaging.findings(gained)
+    findings += averaging.findings(gained)
     if not isinstance(model.posterior, MemberPosterior):
-        errors = monte_carlo.monte_carlo(measured, classifies)
+        errors = monte_carlo.monte_carlo(possible, classifies)
         found = {f"monte_carlo_{k}": v for k, v in errors._asdict().items()}
         measurements |= {k: v for k, v in found.items() if v is not None}
         findings += monte_carlo.findings(errors, measured.log_probs.shape[1])

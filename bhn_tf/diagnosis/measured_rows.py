@@ -41,6 +41,12 @@ class MeasuredRows(NamedTuple):
     reference_means: np.ndarray | None
     num_elements: int = 1
 
+    def where(self, are_kept) -> "MeasuredRows":
+        """Returns some of the rows, chosen by booleans [n]."""
+        return keras.tree.map_structure(
+            lambda leaf: leaf[are_kept] if isinstance(leaf, np.ndarray) else leaf, self
+        )
+
 
 def chosen_rows(x, y, max_rows: int | None, seed: int):
     """Returns tensors of at most `max_rows` rows, chosen at random."""
