@@ -56,7 +56,9 @@ class OutputAnswers:
     def interval(self, raws, thresholds):
         """Bounds of the targets whose score is at most the thresholds."""
         predictive = Predictive(self._likelihood, raws)
-        return predictive.possible(*self._score.interval(predictive, thresholds))
+        return predictive.possible(
+            *self._score.interval(predictive, thresholds), self._score.is_around_mean
+        )
 
     def set(self, x, raws, thresholds, seed):
         """Booleans [B, C]: the classes whose score is at most the thresholds."""

@@ -145,6 +145,12 @@ def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
                 "which nothing can be promised of. Leave these rows out, after looking "
                 "at where they come from."
             )
+    if not output.classifies and output.score.is_around_mean and np.isinf(mean).any():
+        raise ValueError(
+            f"The mean is infinite for {np.isinf(mean).sum()} of {mean.size} "
+            f"predictions, and {type(output.score).__name__} lays intervals around it. "
+            "Give `score='quantile'`, which goes by the tails."
+        )
     num_classes = mean.shape[-1] if output.classifies else None
     order, counts, by = _grouped(scores, output.y, output.by, num_classes)
     temperature = temperature and output.classifies

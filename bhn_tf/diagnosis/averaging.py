@@ -36,8 +36,8 @@ def possible_labels(log_probs) -> tuple[np.ndarray, list[Finding]]:
     count, total = int(are_impossible.sum()), len(log_probs)
     if count == total:
         raise ValueError(
-            f"All {total:,} labels have probability 0 under every draw. Look at whether "
-            "the likelihood can have such labels, and at their unit."
+            f"All {total:,} labels have probability 0 under every draw. Look at "
+            "whether the likelihood can have such labels, and at their unit."
         )
     if not count:
         return ~are_impossible, []

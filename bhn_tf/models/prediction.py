@@ -167,7 +167,7 @@ class Prediction(keras.Model):
         ```
         """
         level = check_probability("level", level)
-        # As the graph has it: a level that rounds to 1 has no finite bounds.
+        # Nor may it round to 1 in float32, as a served model is given it.
         check_probability("level", np.float32(level))
         return self._predict(
             "interval",
@@ -178,7 +178,7 @@ class Prediction(keras.Model):
             callbacks,
             num_samples,
             seed,
-            tf.constant(level, tf.float32),
+            tf.constant(level, tf.float64),
         )
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
