@@ -211,15 +211,16 @@ def _negative_binomial(distribution, y):
 
 
 def _beta(distribution, y):
+    share = _wide(tf.clip_by_value(y, 0.0, 1.0))
     first, second = (
-        part + tf.zeros_like(y)
+        _wide(part) + tf.zeros_like(share)
         for part in (distribution.concentration1, distribution.concentration0)
     )
-    share = tf.clip_by_value(y, 0.0, 1.0)
-    return (
-        tf.math.log(tf.math.betainc(first, second, share)),
-        tf.math.log(tf.math.betainc(second, first, 1.0 - share)),
-    )
+    lower = tf.math.betainc(first, second, share)
+    upper = tf.math.betainc(second, first, 1.0 - share)
+    # The rest of a small share rounds to 1.
+    upper = tf.where(lower < 0.5, 1.0 - lower, upper)
+    return tuple(tf.cast(tf.math.log(tail), y.dtype) for tail in (lower, upper))
 
 
 def _log_normal(distribution, y):
