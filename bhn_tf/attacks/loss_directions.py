@@ -16,6 +16,7 @@ from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.random import stateless_seed
+from bhn_tf.two_classes import as_two_classes
 
 _TINY = float(np.finfo("float32").tiny)
 
@@ -138,9 +139,7 @@ def _negative_log(target, p):
     Near 1 the probability of the label is rounded, and its gradient with it; what all
     other classes have together is not.
     """
-    if p.shape[-1] == 1:
-        target = tf.concat([1 - target, target], axis=-1)
-        p = tf.concat([1 - p, p], axis=-1)
+    target, p = as_two_classes(target), as_two_classes(p)
     right = tf.reduce_sum(target * p, axis=-1)
     wrong = tf.reduce_sum((1 - target) * p, axis=-1)
     is_sure = right > 0.5

@@ -12,6 +12,7 @@ from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal, Standardized
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.models.answers import CompiledAnswers, answer_batches
 from bhn_tf.models.baseline_posteriors import MemberPosterior
+from bhn_tf.two_classes import as_two_classes
 
 
 class MeasuredRows(NamedTuple):
@@ -111,6 +112,8 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
             return found
         raws, masks = model.answers.raws(batch[0], values)
         means = model.likelihood.mean(raws)
+        if classifies:
+            means = as_two_classes(means)
         found["means"] = tf.experimental.numpy.moveaxis(means, 0, 1)
         if regresses:
             found["std"] = model.likelihood.summarize(raws, masks)["std"]
@@ -132,12 +135,12 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
         reference = ask(model.posterior.draw(0, None).values)
     return MeasuredRows(
         found["log_probs"].astype("float64"),
-        _two_classes(found.get("means"), classifies),
+        found.get("means"),
         found.get("std"),
         found.get("bounds"),
         _targets(model, rows[1], classifies, regresses),
         reference["log_probs"].astype("float64"),
-        _two_classes(reference.get("means"), classifies),
+        reference.get("means"),
         num_elements(model, rows[1]),
     )
 
@@ -156,13 +159,6 @@ def num_elements(model, y) -> int:
         elements = coded.shape[1 : len(part.element_shape(shape))]
         total += math.prod(elements) if part.reduction == "sum" else 1
     return total
-
-
-def _two_classes(means, classifies):
-    """Probabilities of both classes where the model gives that of class 1."""
-    if classifies and means.shape[-1] == 1:
-        return np.concatenate([1 - means, means], axis=-1)
-    return means
 
 
 def _targets(model, y, classifies, regresses):

@@ -14,6 +14,7 @@ from bhn_tf.likelihoods.likelihood import (
     match_targets,
     require_rank,
 )
+from bhn_tf.two_classes import as_two_classes
 
 
 class _FromActivation(Likelihood):
@@ -262,7 +263,7 @@ class Bernoulli(_FromActivation):
     def summarize(self, raws, mask=None):
         probabilities = self.mean(raws)
         samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
-        two_classes = tf.stack([1 - samples, samples], axis=-1)
+        two_classes = as_two_classes(samples[..., tf.newaxis])
         scores = {
             name: _mean_over_outputs(score(two_classes), mask)
             for name, score in uncertainty.SCORES.items()

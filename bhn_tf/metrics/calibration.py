@@ -19,6 +19,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from bhn_tf.metrics.labelled_items import labelled_items
+from bhn_tf.two_classes import as_two_classes
 
 
 def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -107,9 +108,7 @@ class NegativeLogLikelihood(_MeanOfItems):
         super().__init__(name, dtype)
 
     def _values(self, target, p):
-        if p.shape[-1] == 1:
-            target = tf.concat([1 - target, target], axis=-1)
-            p = tf.concat([1 - p, p], axis=-1)
+        target, p = as_two_classes(target), as_two_classes(p)
         # A mean that rounding left just above 1 leaves the other class below 0.
         log_p = tf.math.log(tf.maximum(p, 0.0))
         # Where the target is 0 so is the term, also at an infinite logarithm.

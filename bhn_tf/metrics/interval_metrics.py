@@ -10,6 +10,7 @@ from keras import ops
 
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_probability
+from bhn_tf.two_classes import as_two_classes
 
 
 class _MeanOfTargets(keras.metrics.Mean):
@@ -167,8 +168,7 @@ class SetSize(_MeanOfTargets):
         self.threshold = check_probability("threshold", threshold)
 
     def _values(self, y, p):
-        if p.shape[-1] == 1:
-            p = ops.concatenate([1 - p, p], axis=-1)
+        p = as_two_classes(p)
         size = ops.sum(ops.cast(p >= self.threshold, p.dtype), axis=-1)
         return ops.where(ops.isnan(ops.sum(p, axis=-1)), float("nan"), size)
 
