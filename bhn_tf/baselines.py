@@ -4,8 +4,6 @@ Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*`
 of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
-import warnings
-
 import keras
 
 from bhn_tf import keras_adapter
@@ -24,6 +22,7 @@ from bhn_tf.networks.copying import (
 )
 from bhn_tf.networks.outputs import require_one_kind
 from bhn_tf.networks.paths import layer_paths
+from bhn_tf.user_warnings import warn_user
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -149,12 +148,11 @@ class MCDropout(PredictiveModel):
             )
         resting = _noise_that_rests(self.network)
         if resting:
-            warnings.warn(
+            warn_user(
                 f"The noise of {resting} is there in training alone, and missing in "
                 "the spread of predictions: what is drawn is that of dropout layers. "
                 "Put `keras.layers.Dropout` in their place, inside of wrappers "
                 "`bhn_tf.layers.MonteCarloDropout`.",
-                stacklevel=2,
             )
         self._build_from_built_networks()
 

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(bhn_tf.__file__).parent
 ORDER = [
     {"arguments", "environment", "files", "image_folders", "image_headers"}
     | {"keras_adapter", "random", "tables", "tensorflow_adapter"}
-    | {"two_classes", "version"},
+    | {"two_classes", "user_warnings", "version"},
     {"norms", "flows", "uncertainty"},
     {"hypernets", "priors", "layers", "likelihoods"},
     {"metrics"},

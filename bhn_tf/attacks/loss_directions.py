@@ -5,7 +5,6 @@ precision that ends an attack on a model that is sure of itself.
 """
 
 import functools
-import warnings
 
 import keras
 import numpy as np
@@ -17,6 +16,7 @@ from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.random import stateless_seed
 from bhn_tf.two_classes import as_two_classes
+from bhn_tf.user_warnings import warn_user
 
 _TINY = float(np.finfo("float32").tiny)
 
@@ -95,11 +95,10 @@ class LossDirection:
                 "The gradient is NaN: look at what the model predicts for these inputs."
             )
         if num_stuck:
-            warnings.warn(
+            warn_user(
                 f"{num_stuck} of {len(x)} rows are predicted with a probability of "
                 "exactly 1, as far as float32 can tell, and have no gradient: they "
                 "stay as they are. That is no sign of robustness.",
-                stacklevel=3,
             )
         return sign
 

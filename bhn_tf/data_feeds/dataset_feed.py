@@ -1,7 +1,5 @@
 """`tf.data` as data."""
 
-import warnings
-
 import tensorflow as tf
 from absl import logging
 
@@ -14,6 +12,7 @@ from bhn_tf.data_feeds.feed import (
     targets_not_read,
     unpacked,
 )
+from bhn_tf.user_warnings import warn_user
 
 
 class DatasetFeed(Feed):
@@ -37,10 +36,9 @@ class DatasetFeed(Feed):
             )
         batch_size = tf.nest.flatten(self.x.element_spec)[0].shape[0]
         if tensorflow_adapter.repeats(self.x):
-            warnings.warn(
+            warn_user(
                 "The data set repeats itself, and N counts every repetition of a row: "
                 f"the KL will weigh too little. {HOW_TO_GIVE_N}",
-                stacklevel=5,
             )
         cardinality = int(self.x.cardinality())
         if cardinality >= 0 and batch_size is not None:

@@ -126,9 +126,9 @@ class BayesianHypernet(PredictiveModel):
         super()._finish_building()
         self.posterior.own_hypernet()
 
-    def _begin_call(self, stacklevel):
+    def _begin_call(self):
         if self._unread_values is not None:
-            self._unread_values.warn(stacklevel)
+            self._unread_values.warn()
 
     @contextlib.contextmanager
     def _fitting(self):

@@ -230,7 +230,7 @@ class Prediction(keras.Model):
     ):
         check_given_counts(batch_size=batch_size, steps=steps)
         feed = self.feed_to_answer(x)
-        self._begin_call(stacklevel=5)
+        self._begin_call()
         strategy = self.distribute_strategy
         seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values

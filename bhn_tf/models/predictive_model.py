@@ -143,12 +143,8 @@ class PredictiveModel(Training, Prediction):
         if self.compiled:
             self._build_optimizer()
 
-    def _begin_call(self, stacklevel):
-        """Called first by `fit`, `evaluate` and `predict*`, not before every batch.
-
-        Args:
-            stacklevel: Of the user's line, for a warning from two calls deeper.
-        """
+    def _begin_call(self):
+        """Called first by `fit`, `evaluate` and `predict*`, not before every batch."""
 
     def freeze_what_was_built(self) -> None:
         """Lets parts rest that a frozen layer made only when it was built.

@@ -1,6 +1,5 @@
 """Targets of a regression before training: their units, and noise that fits them."""
 
-import warnings
 from collections.abc import Iterator
 
 import keras
@@ -8,6 +7,7 @@ import numpy as np
 
 from bhn_tf.likelihoods import Standardized
 from bhn_tf.likelihoods.elements import align
+from bhn_tf.user_warnings import warn_user
 
 # Networks start near 0 with answers of size 1; further away than this from that, noise
 # of size 1 is learned long before the mean is.
@@ -76,13 +76,12 @@ def warn_of_units(likelihood, feed, padding=None) -> None:
     for part, y in _far_from_noise(likelihood, feed, padding):
         noise = max(part.stddev, 1.0)
         if y.std() > _FAR * noise or abs(y.mean()) > _FAR * noise:
-            warnings.warn(
+            warn_user(
                 f"The targets have mean {y.mean():.4g} and standard deviation "
                 f"{y.std():.4g}, and the noise starts at {part.stddev:.4g}: a network "
                 "that starts near 0 learns such noise slowly, and its intervals are "
                 "wrong until then. Give the model `normalize_targets=True`, which "
                 "answers in the units of y, or scale y yourself.",
-                stacklevel=5,
             )
 
 

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import inspect
 import itertools
-import warnings
 
 import keras
 
@@ -21,6 +20,7 @@ from bhn_tf.models.metric_labels import MetricLabels
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
+from bhn_tf.user_warnings import warn_user
 
 
 class Training(keras.Model):
@@ -144,10 +144,9 @@ class Training(keras.Model):
         for name in ("metrics", "weighted_metrics"):
             # Files of before may have them, and whoever loads one cannot change that.
             if training_options.are_of_censored(config.get(name), self.likelihood):
-                warnings.warn(
+                warn_user(
                     f"The file has `{name}={config.pop(name)!r}` of labels [time, "
                     "event], which are left out: they compared a time with both.",
-                    stacklevel=2,
                 )
         self.compile(**config)
 
@@ -258,7 +257,7 @@ class Training(keras.Model):
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
             given.num_trained_batches = steps
         self._build_from_feed(given)
-        self._begin_call(stacklevel=4)
+        self._begin_call()
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]
         )
@@ -346,7 +345,7 @@ class Training(keras.Model):
         with readable_data_errors():
             if feed is not None:
                 self._build_from_feed(feed)
-                self._begin_call(stacklevel=4)
+                self._begin_call()
                 feed = self._checked(feed)
                 x, y, sample_weight = feed.x, feed.y, feed.sample_weight
                 x = workers.shared_out(x, self.distribute_strategy)
