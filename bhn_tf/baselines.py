@@ -37,7 +37,10 @@ class DeepEnsemble(PredictiveModel):
     Args:
         models: Keras models with inputs and outputs of one kind, each another one.
             They are used as they are, not copied.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     The members are the draws: `num_samples` and `seed` have no meaning and are ignored.
 
@@ -84,7 +87,10 @@ class Deterministic(PredictiveModel):
 
     Args:
         model: A Keras model. It is used as it is, not copied.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     There is one draw: `num_samples` and `seed` have no meaning and are ignored.
 
@@ -125,7 +131,10 @@ class MCDropout(PredictiveModel):
             with the weights, in which dropout can be drawn; `model` itself is left
             as it is. A subclassed model is used as it is, and has to use
             `bhn_tf.layers.MonteCarloDropout`.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     Example:
     ```python

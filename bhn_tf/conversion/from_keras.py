@@ -73,7 +73,7 @@ def from_keras(
         freeze: Layers whose weights are not trained any more, in the same way; what
             is generated for them still is.
         **kwargs: Arguments of `BayesianHypernet`: `likelihood`, `prior_stddev`,
-            `num_examples`, ...
+            `num_examples`, `normalize_targets`, ...
 
     Returns:
         A `BayesianHypernet`, not compiled.

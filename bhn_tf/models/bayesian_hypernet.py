@@ -45,8 +45,9 @@ class BayesianHypernet(PredictiveModel):
             weights. While it is inside, the hypernet provides the generated ones.
         hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
-        likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
-            from `bhn_tf.likelihoods`.
+        likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian", another name
+            that `bhn_tf.likelihoods.get` knows, or an instance; of several outputs a
+            list, or a dictionary by their names.
         prior_stddev: Standard deviation of the Gaussian prior p(g). "learned" trains
             it on the bound (empirical Bayes), from 1 on; "learned_per_layer" has one
             for the values of each layer. `summary` and `model.prior` show it.
@@ -60,6 +61,9 @@ class BayesianHypernet(PredictiveModel):
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
             `prior_stddev` and `prior_loc` are left out beside it.
+        **kwargs: `normalize_targets=True` for a regression whose targets are far from
+            0 and 1: the network works in their standard units, and the model answers
+            in those of y. Others are of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         conversion_report: What `bhn_tf.from_keras` made random and why; `None` for

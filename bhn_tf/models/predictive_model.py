@@ -44,13 +44,14 @@ class PredictiveModel(Training, Prediction):
     `_build_from_built_networks`.
 
     Args:
-        likelihood: p(y|x): "categorical", "bernoulli", "gaussian" or an instance
-            from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
         normalize_targets: Whether the network works in the standard units of the
             training targets (`likelihoods.Standardized`), of several outputs those
             that have units; the model answers in the units of y.
         fed_dtypes: Dtypes of the data that the model was trained on, which a saved
             model keeps; a served model takes what its trainer was fed.
+        **kwargs: Of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         posterior: A `draws.Posterior`.
