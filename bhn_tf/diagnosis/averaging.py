@@ -5,6 +5,7 @@ from scipy import special
 
 from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
 from bhn_tf.diagnosis.measured_rows import MeasuredRows
+from bhn_tf.metrics.calibration import bins_of
 
 _NUM_BINS = 15
 _NUM_RESAMPLES = 500
@@ -104,10 +105,8 @@ def ece_of_weights(probabilities, labels, weights) -> np.ndarray:
     """
     confidence = probabilities.max(axis=-1)
     right = probabilities.argmax(axis=-1) == labels
-    edges = np.arange(1, _NUM_BINS) / _NUM_BINS
-    bins = np.searchsorted(edges.astype(confidence.dtype), confidence, side="left")
     gaps = np.zeros([len(labels), _NUM_BINS])
-    gaps[np.arange(len(labels)), bins] = right - confidence
+    gaps[np.arange(len(labels)), bins_of(confidence, _NUM_BINS)] = right - confidence
     return np.abs(weights @ gaps).sum(axis=1) / weights.sum(axis=1)
 
 

@@ -27,19 +27,30 @@ def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     return tf.where(weight == 0, tf.zeros_like(values), weight * values)
 
 
-def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
-    """Confidence [n], how far it was right [n] and its bin [n]: the one binning.
+def bins_of(confidence: tf.Tensor, num_bins: int) -> tf.Tensor:
+    """Returns the number of the bin of each confidence, [n].
 
-    Bins are of equal width, (low, high]; 0 is in the first.
+    Args:
+        confidence: [n], from 0 to 1.
+        num_bins: Of equal width, (low, high]; 0 is in the first.
+
+    Example:
+        >>> bins_of(tf.constant([0.0, 0.5, 0.6]), 2).numpy().tolist()
+        [0, 0, 1]
     """
+    # Compared with the edges themselves: in `ceil(p * num_bins)` 0.07 * 100 > 7.
+    inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, confidence.dtype)
+    return tf.searchsorted(inner_edges, confidence, side="left")
+
+
+def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
+    """Confidence [n], how far it was right [n] and its bin [n]."""
     if p.shape[-1] == 1:
         confidence, correct = p[:, 0], target[:, 0]
     else:
         confidence = tf.reduce_max(p, axis=-1)
         correct = tf.gather(target, tf.argmax(p, axis=-1), axis=-1, batch_dims=1)
-    # Compared with the edges themselves: in `ceil(p * num_bins)` 0.07 * 100 > 7.
-    inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, p.dtype)
-    return confidence, correct, tf.searchsorted(inner_edges, confidence, side="left")
+    return confidence, correct, bins_of(confidence, num_bins)
 
 
 def _checked_num_bins(num_bins: int) -> int:
