@@ -90,9 +90,10 @@ class Distribution(Distributional):
         return match_targets(y, batch + event)
 
     def valid_elements(self, y, raw_shape):
-        valid = tf.math.is_finite(tf.cast(y, tf.float32))
+        y = tf.cast(y, tf.float32)
+        valid = tf.math.is_finite(y)
         if self.is_discrete:
-            valid = valid & (tf.cast(y, tf.float32) == tf.floor(tf.cast(y, tf.float32)))
+            valid = valid & (y == tf.floor(y))
         _, event = self._batch_and_event_shape(raw_shape)
         return tf.reduce_all(valid, axis=list(range(-len(event), 0)))
 
