@@ -344,6 +344,9 @@ def takes_training(operation) -> bool:
 
 # -- batches -------------------------------------------------------------------------
 
+#: Rows of a batch where nobody says how many.
+DEFAULT_BATCH_SIZE = 32
+
 
 def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:
     """Returns the iterator with which Keras's own `predict` goes through data."""
