@@ -10,7 +10,7 @@ from bhn_tf.conformal.answers import in_structure_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
 from bhn_tf.data_feeds import feed_of, inputs_of
-from bhn_tf.models.answers import answer_batches
+from bhn_tf.models.answer_loop import answer_batches
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -13,7 +13,8 @@ from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.metrics import ExpectedCalibrationError
-from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
+from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.models.predictive_model import PredictiveModel
 
 

@@ -10,8 +10,9 @@ import tensorflow as tf
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal, Standardized
 from bhn_tf.likelihoods.distributional import Distributional
-from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
 from bhn_tf.models.baseline_posteriors import MemberPosterior
+from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.two_classes import as_two_classes
 
 

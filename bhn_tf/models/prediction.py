@@ -4,11 +4,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count, check_given_counts, check_probability
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import workers
-from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
+from bhn_tf.models.answers import Answers
+from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
@@ -255,7 +258,8 @@ class Prediction(keras.Model):
         feed = feed_of(x, y).as_tensors()
         # A list would be taken for one tensor.
         arrays = keras.tree.lists_to_tuples((feed.x, feed.y))
-        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
+        size = batch_size or keras_adapter.DEFAULT_BATCH_SIZE
+        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(size)
         batches = workers.shared_out(batches, self.distribute_strategy)
         function = self._function("log_probs")
         return answer_batches(self, lambda data: function(data, draws.values), batches)
