@@ -3,7 +3,8 @@
 Keras has no public way to walk through the layers of a model, to see the graph of a
 functional one, to run several layers as one call, or to iterate over data as `fit`
 does. Each function here says what it reaches for; the rest of the library uses these
-functions and public names only.
+functions and public names only. The base of our models alone asks its own base,
+`keras.Model`, for strategy, compiled metrics and whether `compile` was called.
 """
 
 import contextlib
@@ -105,6 +106,24 @@ def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
         # Not by Keras's own lists, which would ask to track it.
         kind = dict if isinstance(container, dict) else list
         kind.__setitem__(container, key, new)
+
+
+def kernel_of(layer: keras.Layer) -> keras.Variable:
+    """Returns the variable behind `layer.kernel`, which is a property of some layers.
+
+    Theirs adds the product of LoRA, or unpacks what is quantised.
+    """
+    return layer._kernel if hasattr(layer, "_kernel") else layer.kernel
+
+
+def causal_padding_of(layer: keras.layers.Conv1D) -> list[list[int]]:
+    """Returns the padding of each axis of the inputs with `padding="causal"`."""
+    return layer._compute_causal_padding()
+
+
+def noise_shape_of(layer, inputs):
+    """Returns the shape of the mask of a `SpatialDropout` layer."""
+    return layer._get_noise_shape(inputs)
 
 
 def is_rematerialized(layer: keras.Layer) -> bool:
@@ -217,7 +236,7 @@ def has_seed_generator(layer: keras.Layer) -> bool:
     return bool(layer._seed_generators)
 
 
-# -- metrics of `compile` -------------------------------------------------------------
+# -- metrics -------------------------------------------------------------------------
 
 
 def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
@@ -247,6 +266,11 @@ def averaged_function(metric):
     if not isinstance(metric, keras.metrics.MeanMetricWrapper):
         return None
     return functools.partial(metric._fn, **metric._fn_kwargs)
+
+
+def set_lower_is_better(metric: keras.Metric) -> None:
+    """Tells `EarlyStopping`, in `mode="auto"`, that a metric is to fall."""
+    metric._direction = "down"
 
 
 # -- masks --------------------------------------------------------------------------

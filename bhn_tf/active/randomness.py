@@ -7,6 +7,8 @@ alone, or again after a kill, sees the random numbers that it sees within a long
 import keras
 import numpy as np
 
+from bhn_tf import keras_adapter
+
 # One stream of random numbers for each use.
 _USES = ("train", "candidates", "ties", "random", "draws", "evaluate")
 
@@ -34,7 +36,6 @@ def seed_layers(model, value: int) -> None:
     So a round's noise is a function of the seed and of N, however many rounds the model
     has seen, here or in another process.
     """
-    states = [v for v in model.variables if v.path.endswith("seed_generator_state")]
-    for index, state in enumerate(states):
+    for index, state in enumerate(keras_adapter.seed_variables(model)):
         words = np.random.SeedSequence([value, index]).generate_state(state.shape[0])
         state.assign(words.astype("uint32"))

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import (
     current_value,
     generated_value,
@@ -81,7 +82,7 @@ class WeightNorm(RandomLayer):
     @property
     def direction(self):
         """The variable v, which Keras's layers call their kernel."""
-        return self._kernel if hasattr(self, "_kernel") else self.kernel
+        return keras_adapter.kernel_of(self)
 
     def build(self, input_shape):
         super().build(input_shape)

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf import keras_adapter
 from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.two_classes import as_two_classes
 
@@ -64,7 +65,7 @@ class _ProbabilityMetric(keras.metrics.Metric):
 
     def __init__(self, sums: dict[str, tuple], name: str, dtype):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"  # for EarlyStopping(mode="auto")
+        keras_adapter.set_lower_is_better(self)
         state_dtype = keras.backend.result_type(self.dtype, "float32")
         for key, shape in sums.items():
             sum_ = self.add_variable(shape, "zeros", dtype=state_dtype, name=key)
@@ -72,7 +73,7 @@ class _ProbabilityMetric(keras.metrics.Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch: labels, probabilities and, optionally, weights [B, ...]."""
-        mask = getattr(y_pred, "_keras_mask", None)
+        mask = keras_adapter.mask_of(y_pred)
         self._add(*labelled_items(y_true, y_pred, sample_weight, mask))
 
 

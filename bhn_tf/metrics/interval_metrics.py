@@ -85,7 +85,7 @@ class IntervalScore(_OfBounds):
 
     def __init__(self, level: float, name: str = "interval_score", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
+        keras_adapter.set_lower_is_better(self)
         self.level = check_probability("level", level)
 
     def _of_bounds(self, y, lower, upper):
@@ -111,7 +111,7 @@ class Pinball(_MeanOfTargets):
 
     def __init__(self, level: float, name: str = "pinball", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
+        keras_adapter.set_lower_is_better(self)
         self.level = check_probability("level", level)
 
     def _values(self, y, quantile):
@@ -135,7 +135,7 @@ class CRPS(_MeanOfTargets):
 
     def __init__(self, name: str = "crps", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
+        keras_adapter.set_lower_is_better(self)
 
     def _values(self, y, forecasts):
         y, mean, std = _unstacked(y, forecasts, "forecasts", "mean and deviation")
