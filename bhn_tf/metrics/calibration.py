@@ -56,7 +56,9 @@ def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
 
 def _checked_num_bins(num_bins: int) -> int:
     if num_bins < 1 or num_bins != int(num_bins):
-        raise ValueError(f"`num_bins` must be a whole number >= 1. Given: {num_bins}")
+        raise ValueError(
+            f"Expected `num_bins` to be a whole number of at least 1, got {num_bins}."
+        )
     return int(num_bins)
 
 
