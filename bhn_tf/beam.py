@@ -47,20 +47,21 @@ from apache_beam.ml.inference.base import (  # noqa: E402
 
 
 class SavedModelHandler(ModelHandler):
-    """Lets `RunInference` ask the `serving_default` of a SavedModel.
+    """Lets `RunInference` ask the `serving_default` of a SavedModel or `.keras` file.
 
     The rows of one batch share their draws. A runner may work on a batch twice, with
     other draws; only a model exported with `ensemble=True` answers the same both times.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it, on any file system
-            that TensorFlow knows. The version is chosen here, once for all workers.
+            that TensorFlow knows, or a `.keras` file. The version is chosen here, once
+            for all workers.
         batch_size: Rows of one call, at most.
         level: That of the intervals or sets of a calibrated model, such as 0.9; `None`
             for none.
 
     Raises:
-        FileNotFoundError: If there is no SavedModel.
+        FileNotFoundError: If there is none.
 
     Example:
     ```python
@@ -175,7 +176,7 @@ class ScoreRows(beam.PTransform):
     `scoring.score_files` writes, those of its `level` too.
 
     Args:
-        saved_model: A SavedModel, or a folder of versions of it.
+        saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
         batch_size: Rows of one call of the model, at most.
         level: That of the intervals or sets of a calibrated model; `None` for none.
 
@@ -219,7 +220,8 @@ class WriteScores(beam.PTransform):
 
     def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
         super().__init__()
-        # Without the number of files in their names, Beam deletes all of before.
+        # Where names do not hold the number of files, Beam deletes the files of earlier
+        # runs.
         self._write = beam.io.WriteToParquet(
             str(prefix),
             parquet_schema(saved_model, id_type, level),
@@ -236,7 +238,7 @@ def parquet_schema(saved_model, id_type=None, level: float | None = None):
     """Returns the PyArrow schema of what `ScoreRows` gives, for `WriteToParquet`.
 
     Args:
-        saved_model: A SavedModel, or a folder of versions of it.
+        saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
         id_type: PyArrow type of the ids; `None` for text.
         level: That of `ScoreRows`.
     """

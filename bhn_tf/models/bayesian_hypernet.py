@@ -479,7 +479,7 @@ class BayesianHypernet(PredictiveModel):
                 config.get(name), custom_objects=custom_objects
             )
         if config.get("prior") is not None:
-            # Files of before may have what was not looked at beside it.
+            # Version 0.1 took them beside a prior, ignored them and saved them.
             config.pop("prior_stddev", None)
             config.pop("prior_loc", None)
         report = config.pop("conversion_report")
