@@ -3,8 +3,8 @@
     python -m benchmarks.all_reduce                    # the perceptron of the README
     python -m benchmarks.all_reduce --event_sizes=1610,26560
 
-Gradients have the size of the weights, four bytes each, whatever the number of rows. In
-a ring of W workers each sends and receives 2 (W - 1) / W times as much.
+Gradients are as many as the weights, with four bytes each, whatever the number of rows.
+In a ring of W workers each sends and receives 2 (W - 1) / W times as much.
 """
 
 import argparse
@@ -20,7 +20,7 @@ EVENT_SIZE = 800 + 800 + 10
 
 
 def families() -> dict[str, hypernets.Hypernet]:
-    """The hypernets, by what the table calls them."""
+    """The hypernets, by their names in the table."""
     return {
         "MeanField()": hypernets.MeanField(),
         "RealNVP(2)": hypernets.RealNVP(2),
@@ -41,7 +41,7 @@ def _bytes_of(hypernet, event_size: int) -> int:
 
 
 def bytes_of_primary() -> int:
-    """Bytes of the gradients of the perceptron that is measured elsewhere."""
+    """Bytes of the gradients of the plain perceptron."""
     network = networks.plain(networks.PERCEPTRON, jit_compile=False)
     return _BYTES * network.count_params()
 

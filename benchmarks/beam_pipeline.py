@@ -1,4 +1,4 @@
-"""Scores TFRecord files with Beam: a pipeline as one starts it, for `beam_rows`.
+"""Scores TFRecord files with Beam: the pipeline that `beam_rows` starts.
 
     python -m benchmarks.beam_pipeline --input='x-*' --output=scores --saved_model=mine
 
@@ -15,10 +15,10 @@ from bhn_tf.beam import ScoreRows, WriteScores
 
 
 def with_its_id(record: bytes) -> tuple[str, bytes]:
-    """A record after the id that its `tf.train.Example` gives.
+    """The id in the `tf.train.Example` of a record, and the record.
 
     Args:
-        record: The example, with a feature `id`.
+        record: The serialised example, which has a feature `id`.
     """
     features = tf.train.Example.FromString(record).features.feature
     return features["id"].bytes_list.value[0].decode(), record

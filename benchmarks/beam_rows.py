@@ -1,8 +1,8 @@
 """A Beam pipeline over many rows: `python -m benchmarks.beam_rows --rows=1000000`.
 
-Writes TFRecord files, lets `bhn_tf.beam` score them on Beam's local runner in processes
-of its own, and shows rows a second and the highest memory of all of them together. Then
-a run is killed midway and started again. Each row must be there exactly once.
+Writes TFRecord files, lets `bhn_tf.beam` score them on Beam's local runner in other
+processes, and shows rows a second and the highest memory of these together. Then a run
+is killed midway and started again. The output must hold each row exactly once.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 
 
 class Run(NamedTuple):
-    """What was seen of a pipeline.
+    """What was measured of a pipeline.
 
     Attributes:
         seconds: From its start to its end.
-        megabytes: The highest memory of all its processes, at one time.
-        ended: Whether it came to its end by itself.
+        megabytes: The highest memory of all its processes together.
+        ended: Whether it ended by itself.
     """
 
     seconds: float
@@ -86,11 +86,11 @@ def _example(name: str, row) -> bytes:
 
 
 def watched(arguments, seconds: float = np.inf) -> Run:
-    """Runs `benchmarks.beam_pipeline`, and kills it when its time is over.
+    """Runs `benchmarks.beam_pipeline`, and kills it when its time is up.
 
     Args:
         arguments: Its flags.
-        seconds: Its time.
+        seconds: Time until it is killed.
     """
     command = [sys.executable, "-m", "benchmarks.beam_pipeline", *arguments]
     peak, started = 0.0, time.perf_counter()
@@ -105,7 +105,7 @@ def watched(arguments, seconds: float = np.inf) -> Run:
                     break
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
-            # Its workers, too, which would wait for it otherwise.
+            # Kills its workers, too, which would otherwise wait for it.
             _kill_session(process)
         if status:
             log.seek(0)
@@ -138,14 +138,14 @@ def megabytes_of_session(session: int) -> float:
 
 
 def check_ids(prefix: Path, num_rows: int) -> None:
-    """Raises an error where a row is missing, or there twice.
+    """Checks that no row is missing, or there twice.
 
     Args:
         prefix: How the names of the results begin.
-        num_rows: How many rows there are to be.
+        num_rows: How many rows there should be.
 
     Raises:
-        ValueError: If they are others.
+        ValueError: If the rows are others.
     """
     import pyarrow.parquet
 
@@ -160,7 +160,7 @@ def check_ids(prefix: Path, num_rows: int) -> None:
 
 
 def measure(folder: Path, num_rows: int, options: list[str]) -> dict[str, Run]:
-    """Scores rows, then again with a kill midway; each must be there once each time.
+    """Scores rows, then again with a kill midway; checks the rows both times.
 
     Args:
         folder: An empty folder.
@@ -186,7 +186,7 @@ def options_of_beam(mode: str, workers: int) -> list[str]:
     """Flags of Beam's local runner.
 
     Args:
-        mode: Where it works.
+        mode: Where it works, as its flag has it.
         workers: How many processes or threads.
     """
     return [

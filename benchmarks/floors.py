@@ -33,8 +33,8 @@ def products(network: keras.Model) -> tuple[float, float]:
 def training_step(network, hypernet_weights: int, batch_size: int, rates) -> float:
     """Seconds of one step of Adam on a network, and on a hypernet if there is one."""
     forward, first = products(network)
-    # Backward: a product for the weights and one for the inputs, which the first
-    # layer's have no use for.
+    # Backward: a product for the weights and one for the inputs, which the first layer
+    # does not need.
     flops = batch_size * (3 * forward - first)
     passes = network.count_params() * _PASSES_OF_ADAM
     passes += hypernet_weights * _PASSES_OF_HYPERNET
@@ -42,9 +42,9 @@ def training_step(network, hypernet_weights: int, batch_size: int, rates) -> flo
 
 
 def prediction(network, num_samples: int) -> float:
-    """Share of `num_samples` forward passes that draws cannot avoid.
+    """The share of `num_samples` forward passes that draws cannot avoid.
 
-    The first product is the same for all.
+    They save only the first layer's product, which is the same for all.
     """
     forward, first = products(network)
     return (first + num_samples * (forward - first)) / (num_samples * forward)

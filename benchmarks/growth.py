@@ -58,7 +58,7 @@ def _predictor():
 
 
 def _works(is_smoke: bool) -> dict:
-    """By the title of its curves: a function, and its arguments for every size."""
+    """A function and its arguments for every size, by the title of its curves."""
     keep = slice(0, 2 if is_smoke else None)
     works = {}
     for family in ("RealNVP", "IAF"):
@@ -86,9 +86,9 @@ def _works(is_smoke: bool) -> dict:
 
 
 def measure(repeats: int, is_smoke: bool) -> dict:
-    """Returns the curves of each quantity.
+    """Returns the curves of each quantity, by title.
 
-    They are its sizes and, for time and for memory, the values and the fitted exponent.
+    An entry holds the sizes and, for time and for memory, values and fitted exponent.
     """
     curves = {}
     for title, (work, arguments) in _works(is_smoke).items():
@@ -107,9 +107,9 @@ def measure(repeats: int, is_smoke: bool) -> dict:
 
 
 def _added_memory(work, arguments) -> float:
-    """The peak that building and two calls add in a process of their own, in MB.
+    """Peak memory that building and two calls add in a process of their own, in MB.
 
-    Weights, moments, data and answers are in it.
+    It includes weights, moments, data and answers.
     """
     return processes.number_from(
         "from benchmarks import growth, processes\n"
@@ -121,7 +121,7 @@ def _added_memory(work, arguments) -> float:
 
 
 def _fitted(sizes, values) -> dict:
-    # Fixed costs rule where sizes are small: the exponent is that of the upper half.
+    # Fixed costs rule small sizes, so the exponent is fitted to the larger half.
     upper = slice(len(sizes) // 2, None)
     exponent = np.polyfit(np.log(sizes[upper]), np.log(values[upper]), 1)[0]
     return {"values": list(values), "exponent": float(exponent)}

@@ -1,4 +1,4 @@
-"""What the machine can do, and what is running on it."""
+"""What the machine is and can do, and the versions of the software on it."""
 
 import importlib.metadata
 import os
@@ -34,8 +34,8 @@ def _processor() -> str:
 def rates(repeats: int) -> dict[str, float]:
     """Measured limits: FLOPs a second of a product of matrices, bytes a second.
 
-    The product has the shape of the perceptron's middle layer at batch 128; the memory
-    traffic is that of an update of 16 million numbers, more than a cache holds.
+    The product has the shape of the perceptron's middle layer at batch 128. The bytes
+    are those of an update of 16 million numbers, more than a cache holds.
     """
     left = tf.random.normal([128, 800])
     right = tf.random.normal([800, 800])

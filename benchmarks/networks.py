@@ -1,4 +1,4 @@
-"""The networks that are measured, in every library that is compared."""
+"""The networks that are measured, in each of the compared libraries."""
 
 import keras
 import numpy as np
@@ -18,8 +18,8 @@ def stack(kind: str, library, dense, conv, input_shape=None):
 
     Args:
         kind: `PERCEPTRON` or `CONVOLUTIONAL`.
-        library: `keras`, or `tf_keras` for peers that need it.
-        dense, conv: Classes of its layers.
+        library: `keras`, or `tf_keras` for layers that need it.
+        dense, conv: Classes of the layers.
     """
     pool = library.layers.MaxPooling2D
     if kind == PERCEPTRON:
@@ -47,7 +47,7 @@ def data(kind: str, num_rows: int):
 
 
 def plain(kind: str, jit_compile: bool):
-    """The network of a user without uncertainty."""
+    """The network in plain Keras, without uncertainty."""
     model = stack(kind, keras, keras.layers.Dense, keras.layers.Conv2D)
     model.compile(
         keras.optimizers.Adam(1e-3),
@@ -66,7 +66,7 @@ def bayesian(kind: str, hypernet, jit_compile: bool):
 
 
 def flipout(kind: str, jit_compile: bool):
-    """TensorFlow Probability's Bayesian layers, for the Keras they are made for.
+    """The network of TensorFlow Probability's Bayesian layers, in the Keras they need.
 
     Wen et al., "Flipout: Efficient Pseudo-Independent Weight Perturbations on
     Mini-Batches" (2018).

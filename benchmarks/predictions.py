@@ -1,4 +1,4 @@
-"""Prediction: S draws against S forward passes, and scores against means."""
+"""Prediction: S draws against S forward passes, with scores and without."""
 
 import keras
 
@@ -15,14 +15,14 @@ def measure(
 ) -> list[Row]:
     """Times `predict` and `predict_uncertainty` beside plain `predict`.
 
-    The plain network answers `num_samples` times: what an ensemble of that size costs.
+    The plain network answers `num_samples` times, as an ensemble of that size would.
     """
     x, _ = networks.data(kind, num_rows)
     plain = networks.stack(kind, keras, keras.layers.Dense, keras.layers.Conv2D)
     model = networks.bayesian(kind, hypernets.RealNVP(), jit_compile=False)
     arguments = {"batch_size": batch_size, "verbose": 0}
 
-    # A few forward passes tell what `num_samples` take.
+    # A few forward passes are timed, and scaled to `num_samples`.
     num_passes = min(num_samples, 10)
 
     def repeat_plain():

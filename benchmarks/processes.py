@@ -1,4 +1,4 @@
-"""What has to be measured in a process of its own: starting up, and memory."""
+"""Measurements that need a process of their own: starting up, and memory."""
 
 import os
 import statistics
@@ -55,7 +55,7 @@ print(processes.peak_memory())
 def peak_memory() -> float:
     """The highest resident memory of this process so far, in MB.
 
-    Of this process alone: `ru_maxrss` would begin with that of its parent.
+    `ru_maxrss` would not do: it begins with the memory of the parent.
     """
     with open("/proc/self/status") as file:
         (peak,) = [line.split()[1] for line in file if line.startswith("VmHWM")]
@@ -63,7 +63,7 @@ def peak_memory() -> float:
 
 
 def startup(repeats: int) -> list[Row]:
-    """Import, and construction to the end of the first step."""
+    """Times the import, and construction to the end of the first step."""
     rows = []
     for work, source, bound in (
         ("`import bhn_tf` after TensorFlow and TFP", _IMPORTS, 0.5),
@@ -86,7 +86,7 @@ def startup(repeats: int) -> list[Row]:
 
 
 def memory(draws: tuple[int, ...], batch_size: int = 1000) -> list[Row]:
-    """Peak memory of predictions of 10,000 rows, above that of plain `predict`."""
+    """Peak memory of predictions of 10,000 rows, beyond that of plain `predict`."""
     plain = number_from(
         _PREDICT.format(num_samples=0, call="predict", batch_size=batch_size)
     )

@@ -12,13 +12,13 @@ class Row(NamedTuple):
 
     Attributes:
         work: What is measured.
-        against: Compared with what; empty for an absolute measurement.
+        against: What it is compared with; empty for an absolute measurement.
         measured: The ratio, or the number in `unit`.
         bound: What it should stay below.
         floor: What no implementation could undercut, where that is known.
         unit: "x" for a ratio.
-        spread: Half the distance of the quartiles over the repeats; `None` where there
-            was one.
+        spread: Half the distance between the quartiles of the repeats; `None` for a
+            single measurement.
         detail: Milliseconds and circumstances, for the JSON file.
     """
 
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     floor: float | None = None
     unit: str = "x"
     spread: float | None = None
-    # A NamedTuple has no factories; who adds to a detail brings one.
+    # All rows without a detail share this dictionary: do not add to it.
     detail: dict = {}  # noqa: RUF012
 
     @property
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 def of_seconds(
     work: str, against: str, bound: float, floor: float | None, seconds, names
 ) -> Row:
-    """A row from times taken in turns: `names` are the two functions compared."""
+    """A row from times taken in turns; `names` are the two functions to compare."""
     name, other = names
     low, high = np.percentile(timing.ratios(seconds, name, other), [25, 75])
     detail = {key: timing.milliseconds(seconds[key]) for key in names}

@@ -1,7 +1,7 @@
 """Measures everything and writes the results: `python -m benchmarks.run`.
 
 Prints the tables, writes them beside `results.json` and draws `growth.png`. Parts can
-be run alone; what an earlier run of the same folder has measured is kept.
+run alone; other parts that the folder holds from earlier runs are kept.
 """
 
 import json
@@ -65,7 +65,7 @@ def measure(part: str, repeats: int, is_smoke: bool, rates: dict) -> list[Row]:
 
 
 def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
-    """Measures the named parts and writes all results that the folder has."""
+    """Measures the named parts and writes all results, earlier ones included."""
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
@@ -89,7 +89,7 @@ def run(parts, output_dir: str, repeats: int, is_smoke: bool) -> dict:
         if rows:
             results["parts"][part] = [row._asdict() for row in rows]
             print(as_table(rows), flush=True)
-        # What is measured is kept, also where a later part fails.
+        # Saves each part at once, in case a later one fails.
         with written_atomically(path) as temporary:
             temporary.write_text(json.dumps(results, indent=2) + "\n")
     in_order = (*_PARTS, *_OTHERS)

@@ -1,8 +1,8 @@
 """A served model under load: `python -m benchmarks.served_load`.
 
-Several threads send requests of 1 to 64 rows to one exported model, its signatures
-mixed, and to the plain network beside it. What is seeded or without noise has to be
-what one thread gets; the memory must not grow; latencies are shown.
+Several threads send requests of 1 to 64 rows, their signatures mixed, to one exported
+model, and to the plain network beside it. Answers that are seeded or without noise have
+to be those that one thread gets, and memory must not grow; latencies are shown.
 """
 
 import collections
@@ -25,25 +25,25 @@ from bhn_tf import baselines
 from bhn_tf.tables import text_table
 from trainers.serving_example import network
 
-#: How far answers may be apart where the rows beside a row differ.
+#: How far an answer may be from that of one thread.
 TOLERANCE = 1e-4
 _SEEDS = 8
 
 
 class Request(NamedTuple):
-    """What is asked of a served model."""
+    """A request to a served model."""
 
     signature: str
     inputs: dict
 
 
 class Load(NamedTuple):
-    """What a load has shown.
+    """What was measured under load.
 
     Attributes:
-        seconds: Of each request, by signature.
-        grown: Megabytes by which the process has grown after a tenth of the requests.
-        wrong: Answers that are not those of one thread.
+        seconds: Seconds of each request, by signature.
+        grown: Growth of the process, in MB, after the first tenth of the requests.
+        wrong: Answers that are of wrong size, not finite or not those of one thread.
     """
 
     seconds: dict[str, list[float]]
@@ -52,13 +52,13 @@ class Load(NamedTuple):
 
 
 def requests(x: np.ndarray, num_requests: int, signatures, max_rows: int = 64):
-    """Requests of 1 to `max_rows` rows; the same ones always.
+    """Requests of 1 to `max_rows` rows, the same in every call.
 
     Args:
         x: Rows to ask for.
         num_requests: How many.
-        signatures: Names of the signatures, which take turns at random.
-        max_rows: Rows of the largest one.
+        signatures: Names of signatures, one of which is drawn for each request.
+        max_rows: Largest number of rows.
     """
     rng = np.random.default_rng(0)
     found = []
@@ -96,7 +96,7 @@ def put_under(model, asked: list[Request], num_threads: int = 4) -> Load:
         first = list(threads.map(answer, asked[:num_first]))
         before = resident_megabytes()
         wrong = 0
-        # Answers are looked at as they come, so that none are held.
+        # Answers are checked as they come, so that they take no memory.
         for request, answers in zip(
             asked[num_first:], threads.map(answer, asked[num_first:]), strict=True
         ):
@@ -123,7 +123,7 @@ def _is_sound(request, answers) -> bool:
 
 
 def _agree(request, answers, answer) -> bool:
-    """Whether one thread gets the same; what draws anew gets other numbers."""
+    """Whether one thread gets the same; not asked where each request draws anew."""
     if request.signature == "serving_default":
         return True
     again = answer(request)

@@ -1,4 +1,4 @@
-"""Served models: latency and throughput by rows and draws, beside other methods."""
+"""Latency and throughput of served models, by method, rows and draws."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from trainers.serving_example import network
 
 _NUM_DRAWS = (8, 32, 128)
 _BATCH_SIZES = (1, 16, 256)
-# What a served request may cost beside one of the plain model: rows, S, model, bound.
+# Bounds on a request, relative to one of the plain model: rows, S, model, bound.
 _BOUNDS = ((1, 32, "BHN, drawn anew", 10.0), (1, 32, "BHN, frozen draws", 5.0))
 _PLAIN = "plain"
 
@@ -23,8 +23,8 @@ _PLAIN = "plain"
 def measure(repeats: int, calls: int) -> tuple[list[Row], list[dict]]:
     """Times requests to exported models of the network of `saved_models/digits`.
 
-    Models that answer from as many draws, members or masks take turns, and the plain
-    network with them.
+    Models with the same number of draws, members or masks take turns, and the plain
+    network takes turns with them.
 
     Returns:
         The rows that have a bound, and a line for every model, S and number of rows.
@@ -83,7 +83,7 @@ def as_table(lines: list[dict]) -> str:
     table = [f"| model | S |{head}", "|---|---|" + "---|" * len(sizes)]
     cells = {}
     for line in lines:
-        # The plain network is timed beside each S: shown once, beside the first.
+        # The plain network is timed beside each S, and shown beside the first.
         if line["model"] == _PLAIN and line["beside"] != lines[0]["beside"]:
             continue
         cells.setdefault((line["model"], line["num_draws"]), []).append(
@@ -114,7 +114,7 @@ def _served(model, folder, num_draws, frozen):
     signature = loaded.signatures["serving_default"]
 
     def request(x):
-        # The loaded object owns the variables; the signature does not keep it.
+        # `loaded` owns the variables, and has to live as long as the signature.
         return signature(inputs=x) if loaded is not None else None
 
     return request

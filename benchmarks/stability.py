@@ -1,9 +1,8 @@
 """How steady the KL of small networks is in training.
 
 A flow multiplies the noise layer by layer, so the bounds of a layer's log-scale and
-shift decide how far a rare draw is thrown. Every run is made under the bounds of
-version 0.1 and under today's; the KL of each step's draw is compared with the median
-of its run.
+shift decide how far a rare draw can go. Every run is made under the bounds of version
+0.1 and under today's; the KL of each step's draw is compared with the run's median.
 
     python -m benchmarks.stability
 """
@@ -40,10 +39,10 @@ class Problem(NamedTuple):
 
 
 def classification() -> Problem:
-    """Three classes apart from each other.
+    """Three well separated classes.
 
-    Soon the likelihood hardly pulls any more, and of 20,000 rows each pays little for
-    the KL.
+    The gradient of the likelihood soon vanishes, and each of the 20,000 rows bears
+    little of the KL.
     """
     random = np.random.default_rng(0)
     y = random.integers(0, 3, 20_000)
@@ -54,7 +53,7 @@ def classification() -> Problem:
 
 
 def regression() -> Problem:
-    """A sine with little noise, and few rows."""
+    """A sine with little noise and few rows."""
     random = np.random.default_rng(0)
     x = random.uniform(-2.0, 2.0, size=(256, 1))
     y = np.sin(2.0 * x) + random.normal(scale=0.1, size=x.shape)
@@ -62,7 +61,7 @@ def regression() -> Problem:
     return Problem(x.astype("float32"), y.astype("float32"), 1, likelihood)
 
 
-#: Name of a line: problem, flow, and steps that share an update.
+#: Problem, flow, and steps that share an update, by the name of a line.
 WORKS = {
     "classification, RealNVP": (classification, bhn_tf.hypernets.RealNVP, None),
     "classification, RealNVP, 4 steps an update": (
@@ -121,7 +120,7 @@ class Runs:
         return tf.stack([kl, nll, loss])
 
     def run(self, seed: int, rate: float, num_steps: int) -> np.ndarray:
-        """Trains from the first weights of a seed; returns the terms, [steps, 3]."""
+        """Trains from the initial weights of a seed; returns the terms, [steps, 3]."""
         keras.utils.set_random_seed(seed)
         self._model.set_weights(self._make_model().get_weights())
         for variable in self._optimizer.variables:
@@ -139,7 +138,7 @@ class Runs:
 
 
 def statistics(terms: np.ndarray) -> dict[str, float]:
-    """What the table says of runs [runs, steps, 3], without their first tenth."""
+    """Numbers of the table for runs [runs, steps, 3], without their first tenth."""
     kl = terms[:, terms.shape[1] // 10 :, 0]
     ratios = kl / np.median(kl, axis=1, keepdims=True)
     last = terms[:, -terms.shape[1] // 10 :]
@@ -169,7 +168,7 @@ def measure(num_seeds: int, num_steps: int) -> list[dict]:
 
 
 def as_table(lines: list[dict]) -> str:
-    """The lines in Markdown, before and now below each other."""
+    """The lines in Markdown, with "now" below "before"."""
     rows = [
         "| work | rate | bounds | median KL | largest KL | largest / "
         f"median of its run | draws beyond {_SPIKE:g} medians | final loss |",

@@ -1,16 +1,16 @@
 """Cox's regression by lifelines, on the folds that `trainers.decisions` goes through.
 
-lifelines pulls pandas down, so it lives in an environment of its own, in which there is
-neither TensorFlow nor this library:
+lifelines needs an older pandas, so it lives in an environment of its own, without
+TensorFlow or this library:
 
     python3 -m venv /tmp/lifelines
     /tmp/lifelines/bin/pip install lifelines
     /tmp/lifelines/bin/python -m benchmarks.survival_rivals
 
-One file holds what lifelines has and says: the rows of its sets (complete ones, words
-as 0 and 1), the fold of every row in each repetition of five-fold cross-validation, and
-from the model that has not seen the row, its log hazard and its probability of living
-longer than it did; and lifelines' concordance index of each fold.
+One file holds the complete rows of lifelines' sets, with words as 0 and 1. For each
+repetition of five-fold cross-validation it holds the fold of every row and, from the
+model that has not seen the row, its log hazard and its probability of living longer
+than it did, and for each fold the concordance index.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 
 NUM_FOLDS = 5
 _REPETITIONS = 3
-# Columns of time and event, and what is no feature: the number of an institution.
+# Columns of time and event, and those to drop: the number of an institution.
 _COLUMNS = {
     "rossi": ("week", "arrest", ()),
     "gbsg2": ("time", "cens", ()),
@@ -39,7 +39,7 @@ def main() -> None:
 
     found = {name: _of_set(name) for name in _COLUMNS}
     output.parent.mkdir(parents=True, exist_ok=True)
-    # A line each row and repetition, so that a change can be read.
+    # A line for each row and repetition, so that differences can be read.
     text = json.dumps({"lifelines": lifelines.__version__, "sets": found})
     for opening in ('"rows": [', '"repetitions": [', "], [", "}, {"):
         text = text.replace(opening, opening.rstrip("[{") + "\n" + opening[-1])

@@ -12,8 +12,8 @@ def in_turns(
     """Times functions one after the other, `repeats` times.
 
     Args:
-        functions: What to time, by name. Each is called once before, unmeasured.
-        repeats: Measurements of each.
+        functions: What to time, by name; each is first called once, unmeasured.
+        repeats: Measurements of each function.
         calls: Calls of a function in one measurement.
 
     Returns:

@@ -12,7 +12,7 @@ _HYPERNETS = {
     "RealNVP-8": hypernets.RealNVP,
     "IAF-8": hypernets.IAF,
 }
-# Work, hypernet, measured against, bound.
+# Work, hypernet, what it is measured against, and bound.
 _BOUNDS = {
     networks.PERCEPTRON: [
         ("MeanField", "plain Keras", 1.15),
@@ -36,7 +36,7 @@ _FLIPOUT = {
 def measure(kind: str, rates: dict, repeats: int, calls: int) -> list[Row]:
     """Times a step of every model of a kind of network, in turns.
 
-    Each model runs as it is faster on this machine, with XLA or without.
+    Each model runs with XLA or without, whichever is faster on this machine.
     """
     compared = {name for name, _, _ in _BOUNDS[kind]}
     makers = {"plain Keras": lambda jit: networks.plain(kind, jit)}
@@ -81,7 +81,7 @@ _WITH_XLA = {networks.PERCEPTRON: (True, False), networks.CONVOLUTIONAL: (False,
 
 
 def _faster(kind, make):
-    """Returns the model, its step and whether it uses XLA, as it is faster."""
+    """Returns the model, its step and whether it uses XLA, whichever is faster."""
     candidates = {}
     for jit in _WITH_XLA[kind]:
         model = make(jit)
@@ -93,7 +93,7 @@ def _faster(kind, make):
 
 
 def step_of(model, kind: str, batch_size: int = networks.BATCH_SIZE):
-    """A function that makes one training step, as `fit` does."""
+    """Returns a function that makes one training step, as `fit` does."""
     x, y = networks.data(kind, batch_size)
     batches = tf.data.Dataset.from_tensors((x, y)).cache().repeat()
     # Builds what `fit` builds before its first step.
@@ -103,7 +103,7 @@ def step_of(model, kind: str, batch_size: int = networks.BATCH_SIZE):
 
     def step():
         logs = train_function(iterator)
-        # A step is done when its numbers can be read.
+        # Reading the numbers waits for the end of the step.
         return {name: float(value) for name, value in logs.items()}
 
     return step

@@ -1,15 +1,16 @@
-"""NGBoost on the sets and splits that `trainers.uci` goes through.
+r"""NGBoost on the sets and splits that `trainers.uci` goes through.
 
 It lives in an environment of its own, as lifelines does, without TensorFlow or this
 library:
 
     python3 -m venv /tmp/ngboost
     /tmp/ngboost/bin/pip install ngboost
-    /tmp/ngboost/bin/python -m benchmarks.uci_rivals --sets=yacht,boston --splits=3
+    /tmp/ngboost/bin/python -m benchmarks.uci_rivals --data_dir=... \
+        --sets=yacht,boston --splits=3
 
-The training rows of a split are parted as `trainers.uci` parts them: 80 % are fitted,
-the likelihood of the other 20 % chooses the number of trees, and as many are fitted to
-all training rows. Rows of the file are kept, so that a run with other sets adds to it.
+The training rows of a split are parted as in `trainers.uci`: trees are fitted to 80 %,
+the likelihood of the other 20 % chooses their number, and as many are fitted to all
+training rows. Rows of the file are kept, so that a run with other sets adds to it.
 """
 
 import argparse
@@ -24,11 +25,11 @@ _SHARE_OF_VALIDATION = 0.2
 
 
 def main() -> None:
-    """Fits what the file does not have, and writes it after each split."""
+    """Fits the splits that the file lacks, and writes it after each."""
     parser = argparse.ArgumentParser(description="NGBoost on the sets of UCI.")
     parser.add_argument("--sets", default="boston,concrete,energy,wine,yacht")
     parser.add_argument("--splits", type=int, default=1)
-    parser.add_argument("--data_dir", default="../shared/data/uci")
+    parser.add_argument("--data_dir", required=True, help="as of trainers.uci")
     parser.add_argument("--output", default="docs/results/uci_ngboost.json")
     flags = parser.parse_args()
 

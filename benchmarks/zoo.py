@@ -2,9 +2,9 @@
 
 Each network of `zoo_networks` is converted, compared with the original at the centre,
 trained for a step, asked for its uncertainty, saved, loaded in another process and
-exported; the last three are checked against the answers before. What is measured goes
-to `results/zoo.json` and `results/zoo.md` as soon as it is found, beside what an
-earlier run of the same folder has of other networks.
+exported; file and export have to give the answers from before. Measurements go to
+`results/zoo.json` and `results/zoo.md` as soon as they are made, and rows of other
+networks stay there.
 
     python -m benchmarks.zoo
     python -m benchmarks.zoo --networks=MobileNetV2@96,ResNet50 --batch_size=32
@@ -28,7 +28,7 @@ from benchmarks import machine, timing, zoo_networks
 from bhn_tf.files import written_atomically
 from bhn_tf.tables import text_table
 
-#: What conversion may change, relative to the largest raw output.
+#: How much conversion may change outputs, relative to the largest raw output.
 LARGEST_ERROR = 1e-5
 _SETTINGS = {"num_samples": 2, "seed": 1}
 
@@ -41,7 +41,7 @@ def _define_flags():
 
 
 class Visit(NamedTuple):
-    """What was found of one network.
+    """What was found for one network.
 
     Attributes:
         network: Its name.
@@ -54,8 +54,8 @@ class Visit(NamedTuple):
         error: Largest difference of raw outputs at the centre, relative to the
             largest raw output.
         batch_size: Rows of a step.
-        step_ratio: A step of training against one of the original; `None` where it
-            was not measured.
+        step_ratio: Time of a training step relative to the original's, or `None` if
+            not measured.
     """
 
     network: str
@@ -81,7 +81,7 @@ def visit(name: str, folder: Path, batch_size: int, repeats: int) -> Visit:
         repeats: Measurements of the step; 0 for none.
 
     Raises:
-        AssertionError: If something does not hold that is expected of every network.
+        AssertionError: If the network fails a check that all have to pass.
     """
     network = zoo_networks.make(name)
     x, y = zoo_networks.data(network, batch_size)
@@ -131,7 +131,7 @@ def _check_export(name, path, rows, answers):
     if isinstance(rows, dict):
         given = {key: tf.constant(rows[key], specs[key].dtype) for key in specs}
     else:
-        # Names of a list come in the order of the network's inputs.
+        # The names are in the order of the network's inputs.
         given = {
             key: tf.constant(array, specs[key].dtype)
             for key, array in zip(specs, arrays, strict=True)
@@ -142,7 +142,7 @@ def _check_export(name, path, rows, answers):
 
 
 def step_ratio(network, model, x, y, repeats: int) -> float:
-    """The time of a step against one of the original, the median of both in turns."""
+    """The median ratio of a step's time to the original's, taken in turns."""
     is_logits = model.likelihood.from_logits
     network.compile(
         keras.optimizers.Adam(1e-4),
@@ -187,7 +187,7 @@ def reloaded(folder: Path) -> list[str]:
         Names of the networks that answered as they did before.
 
     Raises:
-        AssertionError: With what the process wrote, if one of them did not.
+        AssertionError: If one of them did not; holds what the process wrote.
     """
     command = [sys.executable, "-c", _LOAD, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -234,7 +234,7 @@ def run(names, output_dir: str, batch_size: int, repeats: int) -> list[Visit]:
 
 
 def _kept(folder: Path) -> dict[str, Visit]:
-    """What an earlier run has found, by network."""
+    """The results of earlier runs, by network."""
     path = folder / "zoo.json"
     if not path.exists():
         return {}

@@ -1,8 +1,8 @@
 """The networks of the zoo: small ones of every kind, and large ones that people bring.
 
 Each entry makes a network without downloads and says what it takes. Weights are drawn;
-γ, β and moving statistics are moved away from where they start, since a conversion
-that forgot them would go unnoticed.
+γ, β and moving statistics are moved away from where they start, or a conversion that
+forgot them would go unnoticed.
 """
 
 import importlib.util
@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 
     Attributes:
         make: Makes it, with initial weights.
-        is_large: Whether it takes more than seconds.
-        requires: A package that it needs, or nothing.
+        is_large: Whether it takes longer than some seconds.
+        requires: A package that it needs, or empty.
     """
 
     make: Callable[[], keras.Model]
@@ -47,7 +47,7 @@ def perceptron():
 
 
 def normalized_cnn():
-    """Convolutions, each with a batch normalisation behind it."""
+    """Convolutions, each followed by batch normalisation."""
     stack = [keras.Input((8, 8, 3))]
     for filters in (4, 6):
         stack += [
@@ -71,7 +71,7 @@ def nested():
 
 
 def u_net():
-    """A label for every pixel; what goes down is joined to what comes up."""
+    """A U-Net: a label for every pixel, and connections that skip the middle."""
     inputs = keras.Input((8, 8, 3))
     x, kept = inputs, []
     for filters in (4, 6):
@@ -88,7 +88,7 @@ def u_net():
 
 
 def transformer_encoder():
-    """Words, two blocks of attention, padding left out."""
+    """Words through two blocks of attention, with padding masked."""
     words = keras.Input((7,), dtype="int32")
     x = layers.Embedding(NUM_WORDS, 8, mask_zero=True)(words)
     for _ in range(2):
@@ -114,7 +114,7 @@ def bidirectional_lstm():
 
 
 def conv_lstm():
-    """A film."""
+    """A convolutional LSTM over the frames of a film."""
     return keras.Sequential(
         [
             keras.Input((3, 6, 6, 2)),
@@ -156,7 +156,7 @@ def separable():
 
 
 def hub_bert():
-    """The BERT classifier of keras-hub, behind its own tokens."""
+    """The BERT classifier of keras-hub, without its preprocessing."""
     from keras_hub import models
 
     backbone = models.BertBackbone(
@@ -173,7 +173,7 @@ def hub_bert():
 
 
 def hub_vit():
-    """The ViT classifier of keras-hub, whose first layer is mended."""
+    """The ViT classifier of keras-hub, with its first layer mended."""
     from keras_hub import models
 
     mend_patches_of_vit()
@@ -191,7 +191,7 @@ def hub_vit():
 def mend_patches_of_vit():
     """Gives the layer a configuration that its constructor takes; see docs/gotchas.md.
 
-    That of keras-hub 0.32 has two sizes that the layer computes from the others.
+    In keras-hub 0.32 it holds two sizes that the layer computes from the others.
     """
     from keras_hub.src.models.vit import vit_layers
 
@@ -214,7 +214,7 @@ def hub_resnet():
     backbone = models.ResNetBackbone(
         input_conv_filters=[64],
         input_conv_kernel_sizes=[3],
-        # The least that it takes.
+        # The smallest sizes that it takes.
         stackwise_num_filters=[64, 8],
         stackwise_num_blocks=[1, 1],
         stackwise_num_strides=[1, 2],
@@ -243,8 +243,8 @@ def hub_gpt2():
 def graph_of_task(task):
     """The functional graph of a task of keras-hub, without its preprocessing.
 
-    A task has a `call` and a way of training of its own, but was made as a functional
-    model: its layers are connected between its inputs and outputs.
+    A task has its own `call` and way of training, but was made as a functional model:
+    layers connect its inputs with its outputs.
     """
     return keras.Model(task.input, task.output, name=task.name)
 
@@ -291,13 +291,13 @@ NETWORKS = {
 
 
 def is_there(name: str) -> bool:
-    """Whether what a network needs is installed."""
+    """Whether the package that a network needs is installed."""
     requires = NETWORKS[name].requires
     return not requires or importlib.util.find_spec(requires) is not None
 
 
 def make(name: str) -> keras.Model:
-    """Returns a network with weights that are not all initial ones."""
+    """Returns a network, with some weights moved from where they start."""
     keras.utils.set_random_seed(0)
     network = NETWORKS[name].make()
     rng = np.random.default_rng(0)
@@ -313,7 +313,7 @@ def make(name: str) -> keras.Model:
 def data(network: keras.Model, num_rows: int):
     """Random inputs in the structure that a network takes, and labels.
 
-    Numbers of words end in padding (0), and masks of padding with them.
+    Rows of word numbers end in padding (0), which padding masks mark.
     """
     rng = np.random.default_rng(1)
     lengths = rng.integers(3, 7, size=num_rows)

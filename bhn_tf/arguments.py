@@ -35,3 +35,19 @@ def check_count(name: str, value, minimum: int) -> int:
             f"Expected `{name}` to be an integer of at least {minimum}, got {value!r}."
         )
     return int(value)
+
+
+def check_probability(name: str, value) -> float:
+    """Returns `value`, a probability that is neither 0 nor 1, as Python's float.
+
+    Raises:
+        ValueError: Unless it is one real number, also NumPy's, above 0 and below 1.
+    """
+    is_several = np.ndim(value) > 0
+    is_number = not is_several and np.asarray(value).dtype.kind == "f"
+    if not is_number or not 0 < value < 1:
+        raise ValueError(
+            f"Expected `{name}` to be one probability between 0 and 1, such as 0.9, "
+            f"got {value!r}." + " Call it once for each." * is_several
+        )
+    return float(value)

@@ -4,8 +4,6 @@ Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*`
 of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
-import warnings
-
 import keras
 
 from bhn_tf import keras_adapter
@@ -24,6 +22,7 @@ from bhn_tf.networks.copying import (
 )
 from bhn_tf.networks.outputs import require_one_kind
 from bhn_tf.networks.paths import layer_paths
+from bhn_tf.user_warnings import warn_user
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -36,9 +35,12 @@ class DeepEnsemble(PredictiveModel):
     their gradients together (`clipnorm` and `clipvalue` clip each weight's).
 
     Args:
-        models: Distinct Keras models with the same kinds of inputs and outputs. They
-            are used as they are, not copied.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        models: Keras models with inputs and outputs of one kind, each another one.
+            They are used as they are, not copied.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     The members are the draws: `num_samples` and `seed` are ignored.
 
@@ -85,7 +87,10 @@ class Deterministic(PredictiveModel):
 
     Args:
         model: A Keras model. It is used as it is, not copied.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     There is only one draw: `num_samples` and `seed` are ignored.
 
@@ -126,7 +131,10 @@ class MCDropout(PredictiveModel):
             its weights and with dropout that can be drawn; `model` itself is left as it
             is. A subclassed model is used as it is, and has to use
             `bhn_tf.layers.MonteCarloDropout`.
-        likelihood: p(y|x), a name or an instance from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
+        **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
+            `keras.Model`: `name`, `dtype`.
 
     Example:
     ```python
@@ -149,12 +157,11 @@ class MCDropout(PredictiveModel):
             )
         resting = _noise_that_rests(self.network)
         if resting:
-            warnings.warn(
+            warn_user(
                 f"The noise of {resting} is there in training alone, and missing in "
                 "the spread of predictions: what is drawn is that of dropout layers. "
                 "Put `keras.layers.Dropout` in their place, inside of wrappers "
                 "`bhn_tf.layers.MonteCarloDropout`.",
-                stacklevel=2,
             )
         self._build_from_built_networks()
 

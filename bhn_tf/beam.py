@@ -47,20 +47,21 @@ from apache_beam.ml.inference.base import (  # noqa: E402
 
 
 class SavedModelHandler(ModelHandler):
-    """Lets `RunInference` call the `serving_default` of a SavedModel.
+    """Lets `RunInference` ask the `serving_default` of a SavedModel or `.keras` file.
 
     The rows of one batch share their draws. A runner may process a batch twice, with
     different draws; only a model exported with `ensemble=True` then answers the same.
 
     Args:
         saved_model: A SavedModel, or a folder of versions of it, on any file system
-            that TensorFlow knows. The version is chosen here, once for all workers.
-        batch_size: The most rows in one call.
-        level: Level of the intervals or sets of a calibrated model, such as 0.9; `None`
+            that TensorFlow knows, or a `.keras` file. The version is chosen here, once
+            for all workers.
+        batch_size: Rows of one call, at most.
+        level: That of the intervals or sets of a calibrated model, such as 0.9; `None`
             for none.
 
     Raises:
-        FileNotFoundError: If there is no SavedModel.
+        FileNotFoundError: If there is none.
 
     Example:
     ```python
@@ -175,9 +176,9 @@ class ScoreRows(beam.PTransform):
     `scoring.score_files` writes, including those of `level`.
 
     Args:
-        saved_model: A SavedModel, or a folder of versions of it.
-        batch_size: The most rows in one call of the model.
-        level: Level of the intervals or sets of a calibrated model; `None` for none.
+        saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
+        batch_size: Rows of one call of the model, at most.
+        level: That of the intervals or sets of a calibrated model; `None` for none.
 
     Example:
     ```python
@@ -219,7 +220,8 @@ class WriteScores(beam.PTransform):
 
     def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
         super().__init__()
-        # If names lack the number of files, Beam deletes all earlier files.
+        # Where names do not hold the number of files, Beam deletes the files of earlier
+        # runs.
         self._write = beam.io.WriteToParquet(
             str(prefix),
             parquet_schema(saved_model, id_type, level),
@@ -236,7 +238,7 @@ def parquet_schema(saved_model, id_type=None, level: float | None = None):
     """Returns the PyArrow schema of the output of `ScoreRows`, for `WriteToParquet`.
 
     Args:
-        saved_model: A SavedModel, or a folder of versions of it.
+        saved_model: A SavedModel, a folder of versions of it, or a `.keras` file.
         id_type: PyArrow type of the ids; `None` for text.
         level: That of `ScoreRows`.
     """

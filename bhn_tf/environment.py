@@ -2,6 +2,11 @@
 
 import importlib
 import os
+import re
+
+# As setup.py has it.
+_OLDEST_KERAS = (3, 11)
+_INSTALL_KERAS = "'keras>=3.11,<4'"
 
 
 def require(module: str, install: str) -> None:
@@ -31,13 +36,14 @@ def check_environment() -> None:
             Keras 3, or Keras runs on another backend.
     """
     require("tensorflow", "tensorflow")
-    require("keras", "'keras>=3'")
+    require("keras", _INSTALL_KERAS)
     import keras
 
-    if int(keras.__version__.split(".")[0]) < 3:
+    version = tuple(map(int, re.findall(r"\d+", keras.__version__)[:2]))
+    if version < _OLDEST_KERAS:
         raise ImportError(
-            f"bhn_tf needs Keras 3 and found {keras.__version__}; install it with: "
-            "pip install 'keras>=3'"
+            f"bhn_tf needs Keras 3.11 or later and found {keras.__version__}; install "
+            f"it with: pip install {_INSTALL_KERAS}"
         )
     if keras.backend.backend() != "tensorflow":
         raise ImportError(

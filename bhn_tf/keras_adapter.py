@@ -2,10 +2,13 @@
 
 Keras has no public way to walk through the layers of a model, to see the graph of a
 functional one, to run several layers as one call, or to iterate over data as `fit`
-does. The rest of the library uses only these functions and public names.
+does. Each function here says what it reaches for; the rest of the library uses these
+functions and public names only. The base of our models alone asks its own base,
+`keras.Model`, for strategy, compiled metrics and whether `compile` was called.
 """
 
 import contextlib
+import functools
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -105,6 +108,24 @@ def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
         kind.__setitem__(container, key, new)
 
 
+def kernel_of(layer: keras.Layer) -> keras.Variable:
+    """Returns the variable behind `layer.kernel`, which is a property of some layers.
+
+    Theirs adds the product of LoRA, or unpacks what is quantised.
+    """
+    return layer._kernel if hasattr(layer, "_kernel") else layer.kernel
+
+
+def causal_padding_of(layer: keras.layers.Conv1D) -> list[list[int]]:
+    """Returns the padding of each axis of the inputs with `padding="causal"`."""
+    return layer._compute_causal_padding()
+
+
+def noise_shape_of(layer, inputs):
+    """Returns the shape of the mask of a `SpatialDropout` layer."""
+    return layer._get_noise_shape(inputs)
+
+
 def is_rematerialized(layer: keras.Layer) -> bool:
     """Whether a layer's call may run again for its gradient (`RematScope`).
 
@@ -188,14 +209,17 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
     return list({id(variable): variable for variable in variables + states}.values())
 
 
+def metrics_inside(network: keras.Layer) -> list[keras.Metric]:
+    """Returns the metrics that layers, and models, hold and update themselves.
+
+    Those of `compile`, and the loss of a model inside, are not among them.
+    """
+    return [metric for layer in layers_of(network) for metric in layer._metrics]
+
+
 def metric_variables(network: keras.Layer) -> list[keras.Variable]:
     """Returns the variables of the metrics that layers hold and update themselves."""
-    return [
-        variable
-        for layer in layers_of(network)
-        for metric in layer._metrics
-        for variable in metric.variables
-    ]
+    return [v for metric in metrics_inside(network) for v in metric.variables]
 
 
 def seed_variables(network: keras.Layer) -> list[keras.Variable]:
@@ -210,6 +234,43 @@ def seed_variables(network: keras.Layer) -> list[keras.Variable]:
 def has_seed_generator(layer: keras.Layer) -> bool:
     """Whether a layer draws random numbers itself."""
     return bool(layer._seed_generators)
+
+
+# -- metrics -------------------------------------------------------------------------
+
+
+def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
+    """Yields the metrics of each output, in Keras's order of the outputs.
+
+    Args:
+        compiled: The metrics of `compile` in one, built.
+        structures: Values in the structure of the outputs.
+
+    Yields:
+        `(metrics, weighted_metrics, *values)` of an output.
+    """
+    columns = map(compiled._flatten_y, structures)
+    both = compiled._flat_metrics, compiled._flat_weighted_metrics
+    for unweighted, weighted, *values in zip(*both, *columns, strict=True):
+        yield (
+            *([] if each is None else each.metrics for each in (unweighted, weighted)),
+            *values,
+        )
+
+
+def averaged_function(metric):
+    """Returns the function of labels and predictions that a metric is the mean of.
+
+    It is `None` of a metric of another kind.
+    """
+    if not isinstance(metric, keras.metrics.MeanMetricWrapper):
+        return None
+    return functools.partial(metric._fn, **metric._fn_kwargs)
+
+
+def set_lower_is_better(metric: keras.Metric) -> None:
+    """Tells `EarlyStopping`, in `mode="auto"`, that a metric is to fall."""
+    metric._direction = "down"
 
 
 # -- masks --------------------------------------------------------------------------
@@ -305,6 +366,9 @@ def takes_training(operation) -> bool:
 
 
 # -- batches -------------------------------------------------------------------------
+
+#: Rows of a batch where nobody says how many.
+DEFAULT_BATCH_SIZE = 32
 
 
 def batches_for_prediction(x, batch_size, steps, strategy) -> TFEpochIterator:

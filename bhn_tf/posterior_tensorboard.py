@@ -10,6 +10,7 @@ from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.environment import require
 from bhn_tf.models.batch_scores import Batch, score_batch
+from bhn_tf.networks.paths import layer_paths
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -21,7 +22,8 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
     - `bound/kl` and `bound/kl_weight`, as the epoch's logs have them;
     - `posterior/<layer>/mean` and `posterior/<layer>/std`: of what the hypernet
       generates for a layer, over draws, averaged over the layer's values, and
-      histograms of both, one entry a value;
+      histograms of both, one entry a value; a layer of a nested network is
+      `outer/inner`;
     - given a batch, `gradient_norm/likelihood`, `gradient_norm/prior` and
       `gradient_norm/entropy`: of the three terms whose sum is the loss, by the
       hypernet's weights. With N examples and the weight w, they are those of `nll`, of
@@ -110,20 +112,18 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
         return self.model.posterior.draw(self.num_samples, self.seed)
 
     def _spread(self) -> dict:
-        """Mean and standard deviation of each value, by layer."""
+        """Mean and standard deviation of each value, by path of the layer."""
         posterior = self.model.posterior
         mean, variance = tf.nn.moments(self._draws().values, axes=0)
-        found = {}
-        for layer in posterior.layers:
-            slices = [posterior.slice_of(v) for v in layer.generated_weights]
-            if slices:
-                # Its values lie in one piece.
-                piece = slice(slices[0].start, slices[-1].stop)
-                name = layer.name
+        of_layers = map(posterior.by_layer, (mean.numpy(), tf.sqrt(variance).numpy()))
+        paths, found = layer_paths(self.model.primary), {}
+        for layer, *spread in zip(posterior.layers, *of_layers, strict=True):
+            if layer.num_random:
+                name = paths[layer]
                 while name in found:
-                    # Nested networks may name their layers alike.
+                    # A subclassed network may name its layers alike.
                     name += "_"
-                found[name] = mean[piece], tf.sqrt(variance[piece])
+                found[name] = spread
         return found
 
     def _gradient_norms(self, batch: Batch) -> dict:

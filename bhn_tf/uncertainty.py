@@ -23,6 +23,8 @@ from typing import TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.two_classes import as_two_classes
+
 Probabilities: TypeAlias = np.ndarray | tf.Tensor | Sequence
 Scores: TypeAlias = np.ndarray | tf.Tensor
 
@@ -76,7 +78,7 @@ def _checked(p: tf.Tensor, name: str) -> tf.Tensor:
             f"{'draws on axis 1' if p.shape[1] == 0 else 'classes on the last axis'}. "
             "Expected [rows, S, ..., C] with S >= 1 draws and C >= 1 classes."
         )
-    return tf.concat([1.0 - p, p], axis=-1) if p.shape[-1] == 1 else p
+    return as_two_classes(p)
 
 
 def _refuse_no_probabilities(p: tf.Tensor, name: str) -> None:

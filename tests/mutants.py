@@ -74,7 +74,7 @@ TESTS = {
             "conformal/test_risk_and_drift.py",
             "conformal/test_calibrated.py",
         ],
-        "bhn_tf/conformal/roots.py": ["conformal/test_interval_scores.py"],
+        "bhn_tf/likelihoods/roots.py": ["conformal/test_interval_scores.py"],
         "bhn_tf/conformal/drift.py": ["conformal/test_risk_and_drift.py"],
         "bhn_tf/conformal/*.py": ["conformal/test_calibrated.py"],
     },

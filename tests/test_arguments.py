@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from bhn_tf import callbacks, hypernets, likelihoods
+from bhn_tf import callbacks, hypernets, likelihoods, metrics
 from bhn_tf.arguments import check_count
+from bhn_tf.conformal import risk
 from bhn_tf.models import BayesianHypernet
 from tests import networks
 
@@ -70,3 +71,20 @@ def test_configurations_of_numpys_numbers_are_those_of_pythons(make):
 def test_what_is_no_count(value):
     with pytest.raises(ValueError, match="`rows` to be an integer of at least 1"):
         check_count("rows", value, minimum=1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda level: networks.bayesian().predict_interval(networks.data(2)[0], level),
+        lambda level: metrics.interval_score([0.0], [0.0], [0.0], level),
+        lambda level: risk.controlled_threshold([0.0], [0], level, 0.9),
+    ],
+)
+@pytest.mark.parametrize(
+    "level", [np.array([0.5, 0.9]), [0.5, 0.9], "0.9", None, 1, 1.0]
+)
+def test_a_probability_is_one_number(ask, level):
+    with pytest.raises(ValueError, match="to be one probability") as caught:
+        ask(level)
+    assert str(caught.value).endswith("once for each.") == (np.ndim(level) == 1)

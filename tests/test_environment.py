@@ -1,6 +1,7 @@
 """`import bhn_tf` says in one sentence what is missing and what mends it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,13 @@ def test_another_backend_is_refused():
     code = "import keras; keras.backend.backend = lambda: 'jax'"
     message = import_with(code)
     assert "KERAS_BACKEND=tensorflow" in message
+
+
+def test_an_older_keras_is_refused_with_the_bound_of_setup_py():
+    message = import_with("import keras; keras.__version__ = '3.9.2'")
+    assert "Keras 3.11 or later and found 3.9.2" in message
+    bound = re.search('"(keras>=.*)"', (ROOT / "setup.py").read_text())[1]
+    assert message.endswith(f"pip install '{bound}'")
 
 
 def test_keras_2_is_refused():

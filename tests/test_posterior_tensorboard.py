@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bhn_tf import baselines
 from bhn_tf.callbacks import KLAnnealing, PosteriorTensorBoard
+from bhn_tf.layers import WeightNormDense
 from tests import networks
 
 X, Y = networks.data(12)
@@ -71,6 +72,18 @@ def test_mean_and_spread_of_each_layer_are_those_of_its_draws(run):
             value = found[f"posterior/{layer}/{name}"][1]
             np.testing.assert_allclose(value, expected, rtol=1e-4)
             assert set(found[f"posterior/{layer}/{name}_of_each"]) == {0, 1}
+
+
+def test_layers_of_nested_networks_are_called_as_diagnose_calls_them(tmp_path):
+    inner = [keras.Input((5,)), WeightNormDense(5, name="d")]
+    inner = keras.Sequential(inner, name="inner")
+    outer = [keras.Input(X.shape[1:]), WeightNormDense(5, name="d"), inner]
+    network = keras.Sequential([*outer, WeightNormDense(3, name="last")])
+    model = networks.bayesian(network, num_examples=12)
+    model.compile("sgd", run_eagerly=True)
+    fitted([PosteriorTensorBoard(tmp_path)], epochs=1, model=model)
+    tags = {tag for tag in written(tmp_path / "posterior") if tag.endswith("/mean")}
+    assert tags == {f"posterior/{name}/mean" for name in ("d", "inner/d", "last")}
 
 
 def test_the_norms_are_those_of_the_terms_whose_sum_is_the_loss(run):

@@ -18,7 +18,8 @@ ROOT = pathlib.Path(bhn_tf.__file__).parent
 #: own line where that makes no circle.
 ORDER = [
     {"arguments", "environment", "files", "image_folders", "image_headers"}
-    | {"keras_adapter", "random", "tables", "tensorflow_adapter", "version"},
+    | {"keras_adapter", "random", "tables", "tensorflow_adapter"}
+    | {"two_classes", "user_warnings", "version"},
     {"norms", "flows", "uncertainty"},
     {"hypernets", "priors", "layers", "likelihoods"},
     {"metrics"},

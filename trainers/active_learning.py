@@ -8,7 +8,7 @@ and a deterministic network, each with every acquisition.
     python -m trainers.active_learning --scale=smoke
     python -m trainers.active_learning --methods=bhn --acquisitions=bald,random
 
-A killed run goes on where it stood, and asks for the same labels.
+A killed run resumes where it stopped, and asks for the same labels.
 """
 
 import dataclasses
@@ -89,7 +89,7 @@ class ActiveLearning:
     name = "active_learning"
 
     def load(self) -> dict:
-        """Returns the pool, "train", and "test"."""
+        """Returns "train", which is the pool, and "test"."""
         config = _sized(self.config)
         sets = load_splits(config)
         smallest = np.bincount(sets["train"][1]).min()
@@ -107,7 +107,7 @@ class ActiveLearning:
         for method in config.methods:
             try:
                 model = _make_model(config, shape, num_classes(sets), method)
-                # Keras 3.11 builds poolings that no row goes through.
+                # Keras 3.11 builds pooling layers that fail on their first row.
                 model(np.zeros((1, *shape), "float32"))
             except (ValueError, tf.errors.OpError) as error:
                 raise UsageProblem(
@@ -201,12 +201,12 @@ def _make_model(config: Config, shape, num_classes: int, method: str):
         else:
             model = baselines.Deterministic(network)
         model.compile(
-            # A rate that falls would fall over all rounds: the optimizer goes on with
-            # the weights.
+            # The rate is constant: the optimizer may live on from round to round, and
+            # a falling rate would fall over all of them.
             keras.optimizers.Adam(config.learning_rate),
             metrics=["accuracy"],
             eval_samples=config.num_samples,
-            # With XLA, every number of labels would be compiled anew.
+            # XLA compiles anew for every number of labels.
             jit_compile=config.jit_compile,
             **more,
         )
@@ -246,7 +246,7 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
                 break
     first = config.methods[0], config.acquisitions[0], config.seed
     if (method, acquisition, seed) == first:
-        # One model to use afterwards: what was asked for first.
+        # Keeps one model for later use: that of the first method and acquisition.
         folder.save_model("model.keras", learner.model)
         folder.export(learner.model)
     rounds = [learner.initial_round, *learner.history]
@@ -264,18 +264,18 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
 
 
 def _reaches(accuracy: float, target: float) -> bool:
-    # Keras counts in float32, where 0.9 is less than 0.9.
+    # Keras's accuracies are float32, in which 0.9 is a little less than 0.9.
     return accuracy > target - 1e-6
 
 
 def _labels_needed(curve: dict, target: float) -> int | None:
-    """The first number of labels with the target accuracy; `None` for none."""
+    """The first number of labels that reaches the accuracy, or `None`."""
     pairs = zip(curve["num_labelled"], curve["accuracy"], strict=True)
     return next((n for n, accuracy in pairs if _reaches(accuracy, target)), None)
 
 
 def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:
-    """A picture a method with all acquisitions, and one an acquisition."""
+    """Draws all acquisitions of each method, and all methods of each acquisition."""
     by_acquisition = {}
     for method, of_method in curves.items():
         bands = {a.replace("_", " "): _band(c) for a, c in of_method.items()}
@@ -290,7 +290,7 @@ def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:
 
 
 def _band(by_seed: dict) -> tuple:
-    """Numbers of labels, and accuracies [seeds, n] as far as all seeds have come."""
+    """Numbers of labels and accuracies [seeds, n], as long as the shortest run."""
     length = min(len(curve["accuracy"]) for curve in by_seed.values())
     (first, *_) = by_seed.values()
     accuracy = [curve["accuracy"][:length] for curve in by_seed.values()]

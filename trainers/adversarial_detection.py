@@ -1,11 +1,10 @@
 """Whether uncertainty rises where an attack is (paper, "Adversary Detection").
 
 Bayesian hypernets, Monte Carlo dropout, a deep ensemble and a plain network learn one
-data set. The fast
-gradient sign method then changes the test rows, along the gradient of few or of many
-draws, or along that of the plain network, which knows nothing of the others. For every
-step size: the accuracy, the uncertainty, and how well it tells attacked rows from clean
-ones and wrong answers from right ones.
+data set. The fast gradient sign method then changes the test rows, along the gradient
+of few draws, of many draws, or of the plain network, which knows nothing of the others.
+The results for every step size are the accuracy, the uncertainty, and how well it tells
+attacked rows from clean ones and wrong answers from right ones.
 
     python -m trainers.adversarial_detection
     python -m trainers.adversarial_detection --dataset=mnist --data_dir=... --noclip
@@ -34,7 +33,7 @@ _PLAIN = "deterministic"
 _METHODS = (_PLAIN, "mc_dropout", "ensemble", "bhn_realnvp", "bhn_iaf")
 _TRANSFER = "transfer"
 _SCORES = ("max_probability", "mutual_information", "predictive_entropy", "mean_std")
-# What the table shows of all that results.json has.
+# The part of results.json that the table shows.
 _SHOWN_SCORE, _SHOWN_EPSILON = "predictive_entropy", 0.1
 
 
@@ -43,7 +42,7 @@ class Config(ComparisonConfig):
     """Configuration of `trainers.adversarial_detection`."""
 
     ensemble_size: int = flag(5, "Members of the deep ensemble.", **at_least(2))
-    # As in the authors' code, like the step sizes.
+    # The authors' code has this number, and the step sizes below.
     num_samples: int = flag(20, "S, draws of each prediction.", **at_least(1))
     epsilons: tuple = flag(
         (
@@ -99,7 +98,7 @@ class AdversarialDetection:
 
     def table(self, results: dict) -> str:
         epsilons = results["epsilons"]
-        # The nearest step, and of two as near the larger.
+        # The nearest step; of two equally near, the larger.
         shown = min(
             range(len(epsilons)), key=lambda i: (abs(epsilons[i] - _SHOWN_EPSILON), -i)
         )
@@ -144,7 +143,7 @@ def _compared(config: Config) -> list[str]:
 
 
 def _epsilons(config: Config) -> list[float]:
-    """The step sizes in order, after the rows as they are."""
+    """The step sizes in order, after 0 for the unchanged rows."""
     epsilons = sorted({*config.epsilons} - {0.0})
     return [0.0, *(epsilons[::-5][::-1] if config.is_smoke else epsilons)]
 
@@ -163,7 +162,7 @@ def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
         num_classes(sets),
     ):
         if method == _PLAIN:
-            # One network has no draws, so that one attack is all of them.
+            # Without draws, all attacks on a network are the same.
             from_plain = _direction(config, model, *sets["test"], num_samples=1)
             curves = _under_attack(config, model, *sets["test"], from_plain)
             by_attack = dict.fromkeys(_attack_names(config), curves)
@@ -198,20 +197,20 @@ def _train_and_attack(config: Config, folder: RunFolder, sets: dict) -> dict:
 
 
 def _attack_names(config: Config) -> dict:
-    """Name of each attack -> draws of its gradient."""
+    """How many draws the gradient of each attack has, by its name."""
     return {f"draws_{n}": n for n in config.gradient_samples} | {_TRANSFER: None}
 
 
 def _direction(config: Config, model, x, labels, num_samples: int) -> np.ndarray:
-    # Attacker and defender do not share their noise.
+    # The attacker does not know the noise of the defender.
     seed = config.seed + 1
     return attacks.gradient_sign(model, x, labels, num_samples, seed)
 
 
 def _under_attack(config: Config, model, x, labels, direction) -> dict:
-    """The curves of one method under one attack, an entry a step size.
+    """The curves of one method under one attack, an entry for each step size.
 
-    Where all rows are wrong, or none, there are no errors to detect: `None`.
+    AUROCs of errors are `None` where all rows are wrong, or none is.
     """
     measures = ("uncertainty", "adversary_auroc", "error_auroc")
     curves = {name: {score: [] for score in _SCORES} for name in measures}
@@ -230,7 +229,7 @@ def _under_attack(config: Config, model, x, labels, direction) -> dict:
             curves["uncertainty"][score].append(float(np.mean(values)))
             curves["adversary_auroc"][score].append(_auroc(clean[score], values))
             curves["error_auroc"][score].append(_auroc(values[~wrong], values[wrong]))
-    # The first step has the rows as they are, of which nothing can be told.
+    # Leaves out the first step, 0, in which the rows are unchanged.
     curves["mean_adversary_auroc"] = {
         score: float(np.mean(aurocs[1:]))
         for score, aurocs in curves["adversary_auroc"].items()
@@ -254,7 +253,7 @@ def _title(attack: str, number: int | None) -> str:
 
 
 def _draw_pictures(config: Config, folder: RunFolder, results: dict) -> None:
-    """The accuracy under all attacks, and for each attack what uncertainty finds."""
+    """Draws the accuracy under all attacks, and how uncertainty finds each attack."""
     curves = {
         attack: {
             METHOD_NAMES[method]: found["attacks"][attack]

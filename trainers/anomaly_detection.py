@@ -1,8 +1,8 @@
 r"""Which images are none of those that were learned (paper, "Anomaly Detection").
 
 A plain network, Monte Carlo dropout, a deep ensemble and a Bayesian hypernetwork learn
-one data set. Then every score of uncertainty has to tell its test rows from other
-images, and the rows that a method gets wrong from those it gets right.
+one data set. Then every score of uncertainty has to tell the test rows from other
+images, and the rows that a method gets wrong from those that it gets right.
 
     python -m trainers.anomaly_detection
     python -m trainers.anomaly_detection --exclude_class=3
@@ -160,7 +160,7 @@ def run(config: Config) -> dict:
 
 
 def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
-    """The splits without a class, and all its rows by the name of the set."""
+    """The splits without one class, and the rows of that class as a named set."""
     classes = num_classes(splits)
     if excluded >= classes or classes < 3:
         raise UsageProblem(
@@ -169,7 +169,7 @@ def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
         )
     rows = [x[y == excluded] for x, y in splits.values()]
     kept = {
-        # Class numbers without a gap.
+        # The classes above move down, so that their numbers have no gap.
         name: (x[y != excluded], (y - (y > excluded))[y != excluded])
         for name, (x, y) in splits.items()
     }
@@ -180,7 +180,7 @@ def _without_class(splits: dict, excluded: int) -> tuple[dict, dict]:
 
 
 def _measure(inside: dict, outside: dict, wrong) -> dict:
-    """The entry of one method: every score, against every set and against errors."""
+    """The entry of one method: how well each score detects each set, and errors."""
     return {
         "accuracy": float(np.mean(~wrong)),
         "detection": {
@@ -190,7 +190,7 @@ def _measure(inside: dict, outside: dict, wrong) -> dict:
             }
             for name, found in outside.items()
         },
-        # With errors alone, or without any, there is nothing to tell apart.
+        # If all rows are wrong, or none is, there is nothing to tell apart.
         "error_detection": {
             score: metrics.detection(inside[score][~wrong], inside[score][wrong])
             if 0 < wrong.sum() < len(wrong)

@@ -1,4 +1,4 @@
-"""What a killed run goes on with: the last two models of each method, and arrays."""
+"""What a killed run resumes from: the last two models of each method, and arrays."""
 
 import re
 from glob import escape
@@ -18,7 +18,7 @@ class Checkpoints:
 
     Args:
         folder: The folder of the run.
-        own: Where its files are put down.
+        own: Keeps the names of its files.
     """
 
     def __init__(self, folder: Path, own: OwnFiles):
@@ -27,7 +27,7 @@ class Checkpoints:
         self._last_good: dict[str, int] = {}
 
     def save(self, method: str, epoch: int, model: keras.Model) -> None:
-        """Keeps the model after `epoch` epochs, and the one before; drops the rest."""
+        """Saves the model after `epoch` epochs; keeps the one before, drops others."""
         self._own.claim(f"checkpoints/{escape(method)}-{5 * '[0-9]'}*.keras")
         with written_atomically(self._path(method, epoch)) as temporary:
             model.save(temporary)
@@ -38,17 +38,17 @@ class Checkpoints:
                 path.unlink()
 
     def last_path(self, method: str) -> Path | None:
-        """Where the latest model of a method is; `None` where there is none."""
+        """The path of the latest model of a method, or `None`."""
         found = sorted(self._found(method))
         return found[-1][1] if found else None
 
     def load(self, method: str) -> tuple[int, keras.Model] | None:
-        """Returns the latest that can be read as `(epochs done, model)`, or `None`.
+        """Returns the latest readable model as `(epochs done, model)`, or `None`.
 
         A damaged one is passed over with a warning that names it.
 
         Raises:
-            UsageProblem: If there are some, and all are damaged.
+            UsageProblem: If all models of the method are damaged.
         """
         found = sorted(self._found(method), reverse=True)
         for epoch, path in found:
@@ -68,13 +68,13 @@ class Checkpoints:
         return None
 
     def save_arrays(self, name: str, arrays: dict) -> None:
-        """Keeps arrays by name, what took long to compute."""
+        """Saves arrays that took long to compute, by name."""
         self._own.claim(f"checkpoints/{escape(name)}.npz")
         with written_atomically(self.path / f"{name}.npz") as temporary:
             np.savez(temporary, **arrays)
 
     def load_arrays(self, name: str) -> dict | None:
-        """Returns what `save_arrays` kept; `None` for nothing.
+        """Returns what `save_arrays` saved, or `None`.
 
         Raises:
             UsageProblem: If the file is damaged.
@@ -86,7 +86,7 @@ class Checkpoints:
             # NumPy does not close a damaged file that it has opened itself.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {key: arrays[key] for key in arrays.files}
-        # Of a damaged archive: BadZipFile, zlib.error, ValueError, KeyError, ...
+        # A damaged archive raises BadZipFile, zlib.error, ValueError, KeyError, ...
         except Exception as error:
             raise UsageProblem(
                 f"{path} cannot be read ({error}). Delete it to compute it again."

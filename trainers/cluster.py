@@ -32,7 +32,7 @@ def task_of(config: CommonConfig) -> Task | None:
     """Returns this process's task; `None` where `--strategy` asks for no workers.
 
     Raises:
-        UsageProblem: If TF_CONFIG is missing, or does not say what it has to.
+        UsageProblem: If TF_CONFIG is missing or wrong.
     """
     if config.strategy != "multi_worker":
         return None
@@ -56,7 +56,7 @@ def task_of(config: CommonConfig) -> Task | None:
 
 @contextlib.contextmanager
 def chief_alone_prints(config: CommonConfig) -> Iterator[None]:
-    """Keeps the other workers of a run quiet, but for what ends them."""
+    """Drops what workers other than the chief print; errors still reach stderr."""
     task = task_of(config)
     with contextlib.ExitStack() as until_the_end:
         if task is not None and not task.is_chief:

@@ -28,9 +28,9 @@ from trainers.training import epochs_of_annealing, steps_of_epoch, train
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonConfig(CommonConfig):
-    """What experiments that compare classifiers can be told.
+    """The flags of experiments that compare classifiers.
 
-    Where these defaults come from: docs/training.md.
+    docs/training.md says where the defaults come from.
     """
 
     learning_rate: float = flag(2e-3, "Adam's first learning rate.", **positive())
@@ -91,7 +91,7 @@ def training_rows(config: ComparisonConfig, x, y) -> tuple:
     """The rows of the training data that --train_size and --subset name.
 
     Raises:
-        UsageProblem: If there are fewer, or they lack a class.
+        UsageProblem: If there are too few, or they lack a class.
     """
     if not config.train_size:
         return x, y
@@ -119,11 +119,11 @@ def require_models(names: Sequence[str], config, shape, num_classes: int) -> Non
     Args:
         names: See `train_methods`.
         config: Sizes and training.
-        shape: Of one row.
+        shape: Shape of one row.
         num_classes: C.
 
     Raises:
-        UsageProblem: If the flags allow no such model, or none that can be trained.
+        UsageProblem: If the flags describe a model that cannot be made or trained.
     """
     for name in names:
         flags = ["network", "units", "random"]
@@ -166,7 +166,7 @@ def train_methods(
         folder: Where checkpoints go; what it holds is not trained again.
         x, y: Training rows.
         num_classes: C.
-        label: Behind the names of methods in logs and checkpoints, such as a trial's.
+        label: Added to the names of methods in logs and checkpoints, for a trial.
 
     Yields:
         `(name, trained model, seconds of training)`.
@@ -175,7 +175,7 @@ def train_methods(
     num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
     for name in names:
         is_bayesian = name.startswith("bhn") or name == "bayes_by_backprop"
-        # A kernel that is generated whole is one for all rows.
+        # Bayes by Backprop generates whole kernels, which all rows share.
         has_groups = name.startswith("bhn")
         noise = {"per_example_noise": _noise_of(config)} if has_groups else {}
 
@@ -195,7 +195,7 @@ def train_methods(
 
 
 def predict_uncertainty(config: ComparisonConfig, model, x) -> dict:
-    """Mean and every score of each row, from the draws that every set gets."""
+    """Mean and every score of each row, with the same draws for every set."""
     return model.predict_uncertainty(
         x,
         batch_size=500,
@@ -258,13 +258,13 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
 
 
 _PRIOR_LOCS = {"unit_inputs": "unit_inputs", "zero": None, "initial": "trained"}
-# Entries of a kernel of 800 inputs are near 0.03: noise of this size leaves the network
-# what it is.
+# Entries of a kernel of 800 inputs are near 0.03: noise of this size hardly changes the
+# network.
 _STDDEV_OF_KERNELS = 0.02
 
 
 def _clip(config: ComparisonConfig, num_classes: int):
-    """The paper's clip, for C classes; `None` for none."""
+    """The paper's clip for C classes; `None` without --clip."""
     lowest = min(0.001, 0.1 / num_classes)
     return (lowest, 1 - lowest) if config.clip else None
 

@@ -1,7 +1,7 @@
-"""From flags to a checked configuration: one dataclass an experiment.
+"""From flags to a checked configuration: one dataclass for each experiment.
 
-Nothing is defined when a module is imported: flags come into being when a binary
-starts, so that all trainers can be imported in one process.
+Importing a module defines no flags; a binary defines its own when it starts, so that
+all trainers can be imported in one process.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ def flag(default, help_text: str, check: Callable | None = None, advice: str = "
         default: Default value; its type is the type of the flag.
         help_text: What the flag means.
         check: Returns whether a value makes sense.
-        advice: What a value has to be, for the message.
+        advice: What a value has to be, for the error message.
     """
     metadata = {"help": help_text, "check": check, "advice": advice}
     return dataclasses.field(default=default, metadata=metadata)
@@ -89,9 +89,9 @@ def _without_numpy(value):
 
 @dataclasses.dataclass(frozen=True)
 class CheckedConfig:
-    """Refuses values without sense, by the checks that its fields declare.
+    """Refuses values that fail the checks of their fields.
 
-    NumPy's numbers become Python's, as the configuration is written as JSON.
+    NumPy's numbers become Python's, so that the configuration can be written as JSON.
     """
 
     def __post_init__(self):
@@ -110,11 +110,11 @@ class CheckedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class CommonConfig(CheckedConfig):
-    """What every trainer can be told.
+    """The flags of every trainer.
 
     Attributes:
-        not_in_identity: Flags that say what is asked for of a folder, and that may
-            change from one run in it to the next.
+        not_in_identity: Flags that may change from one run of a folder to the next,
+            since they only say how much is asked for.
     """
 
     not_in_identity: ClassVar[frozenset] = frozenset()
@@ -158,7 +158,7 @@ class CommonConfig(CheckedConfig):
 
 
 def as_text(value) -> str:
-    """A value as it is written behind a flag."""
+    """A value as it is written after a flag."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -233,7 +233,7 @@ def run_binary(config_class, run: Callable) -> None:
         run: Called with the configuration.
     """
     define_flags(config_class)
-    # What TensorFlow says in Python of every export is no user's business.
+    # Hides what TensorFlow logs from Python at every export.
     flags.FLAGS.verbosity = logging.WARNING
 
     def main(arguments):

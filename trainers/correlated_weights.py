@@ -1,9 +1,9 @@
 """Do the weights of a Bayesian hypernet depend on each other?
 
-A network of one hidden layer whose kernels are generated whole, 1,000 draws of it and
-Pearson's test for pairs of weights (paper, appendix "Learning correlated weights").
-Beside it the same with L = 0, a mean field, whose weights are independent: 5 % of its
-p-values are below 0.05 by chance.
+A network of one hidden layer has its kernels generated whole; 1,000 draws of it go
+through Pearson's test for pairs of weights (paper, appendix "Learning correlated
+weights"). Beside it stands a mean field (L = 0), whose weights are independent: 5 % of
+its p-values are below 0.05 by chance.
 
     python -m trainers.correlated_weights
 """
@@ -157,7 +157,7 @@ def _accuracy(config: Config, model, x, y) -> float:
 
 
 def _most_correlated(found: correlation.PearsonTest) -> list[int]:
-    """The four weights, or fewer, of the two most correlated pairs."""
+    """The weights of the two most correlated pairs, at most four."""
     order = np.argsort(-np.abs(found.correlation))[:2]
     return list(dict.fromkeys(found.pairs[order].ravel().tolist()))
 

@@ -1,19 +1,19 @@
-"""Where the coverage of calibrated answers may be, if what they promise holds."""
+"""The interval of coverage in which calibrated answers keep their promise."""
 
 import scipy.stats
 
-#: Of so many calibrations.
+#: Share of calibrations whose coverage is in the interval.
 CONFIDENCE = 0.99
 
 
 def coverage_interval(rank: int, num_calibration: int, num_test: int) -> tuple:
-    """Where the coverage of test rows is in 99 of 100 calibrations.
+    """The interval that holds the coverage of test rows in 99 of 100 calibrations.
 
-    The coverage of a calibration is a draw from a beta distribution, and what test rows
-    show of it a binomial one.
+    The coverage of a calibration has a beta distribution; given it, the number of test
+    rows that are covered is binomial.
 
     Args:
-        rank: Of the calibration score that is the threshold.
+        rank: Rank of the calibration score that is the threshold.
         num_calibration, num_test: Numbers of rows.
 
     Example:

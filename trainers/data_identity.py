@@ -1,22 +1,23 @@
-"""By what a run knows its data again: numbers of rows, and checksums of some."""
+"""How a run recognises its data: by numbers of rows, and checksums of some rows."""
 
 import zlib
 
 import numpy as np
 
-# Sets may be large.
+# About so many rows of a set are read: sets may be large.
 _MOST_ROWS = 100
 
 
 def identity_of(data) -> dict[str, str]:
-    """What tells data of the same names apart, by their names joined by "/".
+    """What tells data of the same names apart, by names joined with "/".
+
+    Pairs `(x, y)` are as they were read, to the last bit, and have a checksum. Images
+    without labels have been resized, which differs a little between machines, and have
+    their mean. Whole numbers stand for themselves; anything else is left out.
 
     Args:
-        data: What an experiment's `load` returned: a dictionary, whose named tuples and
-            dictionaries are entered. Pairs `(x, y)` are as they were read, to the last
-            bit. Images without labels have been resized, which is not the same on every
-            machine: these are known by their mean. Nothing else is looked at, besides
-            whole numbers.
+        data: What an experiment's `load` returned: a dictionary, which may hold others
+            and named tuples.
     """
     found = {}
     for name, value in data.items() if isinstance(data, dict) else ():
@@ -42,10 +43,10 @@ def _is_pair(value) -> bool:
 
 
 def _checksum(x: np.ndarray, y: np.ndarray) -> int:
-    """Of all labels and some rows."""
+    """The checksum of all labels and some rows."""
     return zlib.crc32(_some(x).tobytes(), zlib.crc32(np.ascontiguousarray(y).tobytes()))
 
 
 def _some(x: np.ndarray) -> np.ndarray:
-    """Rows at equal distances: those of a folder are in the order of their classes."""
+    """Rows at equal distances, since those of a folder are ordered by class."""
     return x[:: max(len(x) // _MOST_ROWS, 1)]

@@ -1,9 +1,9 @@
-"""Sets of classes that hold the truth as often as they say: of digits, and of clothes.
+"""Sets of classes that hold the truth as often as they promise, for digits and clothes.
 
 A small convolutional Bayesian hypernet and MC dropout learn from some rows, are
-calibrated on others and measured on a third part. The averaged probabilities of a row
-are computed once, and calibrated as the outputs of a model that passes them on: the
-sets are those of the network, for a share of the time.
+calibrated on others and measured on a third part. Averaged probabilities are computed
+once and calibrated as outputs of a model that only passes them on: this gives the same
+sets as the network, in much less time.
 """
 
 import functools
@@ -31,8 +31,8 @@ from trainers.run_folder import RunFolder
 METHODS = ("bhn", "mc_dropout")
 LEVELS = (0.9, 0.99)
 _MOST_ROWS = 5_000
-#: Of `conformal`: the score, and whether its coverage is exact. Without randomisation
-#: the least likely classes of all rows tie, and sets may hold more than was asked.
+#: A score of `conformal`, and whether its coverage is exact. Without randomisation the
+#: scores of the least likely classes tie, and sets may cover more than was asked.
 SCORES = {
     "LAC": (conformal.LAC(), True),
     "APS, randomised": (conformal.APS(randomized=True), True),
@@ -51,14 +51,14 @@ class Parts(NamedTuple):
 
 
 def load(config) -> dict[str, Parts]:
-    """Returns the `Parts` of each set by what results call it.
+    """Returns the `Parts` of each set by the name that results give it.
 
-    Training and calibration rows are of the set's training split, 5,000 each or the
-    halves of it, test rows are its test split. A set with one split is parted.
+    Training and calibration rows are 5,000 each of the training split, or its halves;
+    test rows are the test split. A set with one split is divided by 4 : 3 : 3.
 
     Raises:
-        UsageProblem: If a set cannot be read, has too few rows, or no network can be
-            made for it; or if two have one name.
+        UsageProblem: If a set cannot be read, has too few rows or suits no network, or
+            if two have one name.
     """
     require_own_names(config.image_sets, "image_sets")
     sets = {}
@@ -112,7 +112,7 @@ def _num_classes(parts: Parts) -> int:
 def compute(config, folder: RunFolder, sets: dict[str, Parts]) -> list[dict]:
     """A row for each set, method, score and level."""
     rows = []
-    # A short run shows that the parts work.
+    # A smoke run only shows that all parts work.
     scores = ("LAC",) if config.is_smoke else tuple(SCORES)
     for name, parts in sets.items():
         kept = KeptRows(folder, f"sets_{name}")
@@ -165,8 +165,8 @@ def measured(probabilities, labels, scores=tuple(SCORES)) -> list[dict]:
     """A row for every score and level.
 
     Args:
-        probabilities: Averaged ones of calibration rows and of test rows, [n, C] each.
-        labels: Class numbers of both.
+        probabilities: Averages for calibration rows and for test rows, [n, C] each.
+        labels: Class numbers of these rows.
         scores: Names in `SCORES`.
     """
     num_classes = probabilities[0].shape[1]
@@ -192,7 +192,7 @@ def measured(probabilities, labels, scores=tuple(SCORES)) -> list[dict]:
             sets = calibrated.predict_set(
                 probabilities[1], level, batch_size=1_000, verbose=0
             )
-            # What is served, without `allow_empty`.
+            # Served sets, without `allow_empty`, hold at least the likeliest class.
             served = sets | (top & ~sets.any(axis=1, keepdims=True))
             rows.append(
                 {

@@ -1,10 +1,9 @@
 """Waiting times that were not all seen to the end, beside Cox's regression.
 
-lifelines' sets, in five folds that are drawn anew for each repetition. In every fold
-the network chooses among four candidates on a quarter of its training rows, and is
-fitted to all of them. Cox's side comes from `benchmarks/survival_rivals.py`: rows,
-folds and what lifelines says are in one file, since lifelines needs an environment of
-its own.
+lifelines' sets are parted into five folds, anew for each repetition. In every fold a
+quarter of the training rows chooses among four candidates, and the best is fitted to
+all training rows. `benchmarks/survival_rivals.py` wrote the rows, the folds and the
+answers of lifelines to one file, since lifelines needs an environment of its own.
 """
 
 import itertools
@@ -38,16 +37,16 @@ _LIKELIHOODS = {
     "LogNormal": likelihoods.CensoredLogNormal,
 }
 _SHOWN = ("concordance", "p_value", "gap", "cox_concordance", "cox_p_value")
-# These sets have 168 to 686 rows.
+# A narrow prior, since these sets have only 168 to 686 rows.
 _PRIOR_STDDEV = 0.3
 
 
 class Candidate(NamedTuple):
-    """What the validation rows choose.
+    """What is chosen on the validation rows.
 
     Attributes:
         likelihood: "Weibull" or "LogNormal".
-        units: Of the hidden layer; 0 for a linear regression.
+        units: Units of the hidden layer; 0 for a linear regression.
     """
 
     likelihood: str
@@ -58,11 +57,11 @@ CANDIDATES = [Candidate(*each) for each in itertools.product(_LIKELIHOODS, (0, 1
 
 
 class Waits(NamedTuple):
-    """A set: features [rows, features], time and event [rows], and Cox's side.
+    """A set: features [rows, features], time and event [rows], and Cox's answers.
 
     Attributes:
-        repetitions: Dictionaries of "fold", "log_hazard", "survival" (a number each
-            row) and "concordance" (a number each fold).
+        repetitions: Dictionaries of "fold", "log_hazard", "survival" (a number for
+            each row) and "concordance" (a number for each fold).
     """
 
     x: np.ndarray
@@ -75,7 +74,7 @@ def load(config) -> dict[str, Waits]:
     """Returns a `Waits` by name.
 
     Raises:
-        UsageProblem: If the file of Cox's side is missing or holds something else.
+        UsageProblem: If the file of Cox's answers is missing or holds something else.
     """
     path = Path(config.survival_rivals)
     try:
@@ -105,7 +104,7 @@ def compute(config, folder: RunFolder, sets: dict[str, Waits]) -> list[dict]:
         kept = KeptRows(folder, f"survival_{name}")
         found = {row["repetition"] for row in kept.read()}
         missing = set(range(min(config.repetitions, len(waits.repetitions)))) - found
-        # A short run shows that the parts work, and need not choose.
+        # A smoke run only shows that all parts work, and need not choose.
         candidates = CANDIDATES[:1] if config.is_smoke else CANDIDATES
         fitters = {each: _fitter(config, each, waits.x.shape[1]) for each in candidates}
         for repetition in sorted(missing):
@@ -198,7 +197,7 @@ def _measure(config, fitters, waits: Waits, repetition: int) -> dict:
 
 
 def _fitted(config, fitters, waits: Waits, train, seed):
-    """The candidate for some rows, and P(T > time) of others by its fit to all."""
+    """Returns the best candidate, and P(T > time) by its fit to all training rows."""
     order = np.random.default_rng(seed).permutation(train)
     validation, fitting = np.split(order, [round(_VALIDATION * len(order))])
     x = (waits.x - waits.x[train].mean(axis=0)) / waits.x[train].std(axis=0)
@@ -217,7 +216,7 @@ def _fitted(config, fitters, waits: Waits, train, seed):
     fitters[best].fit(x[train], y[train], seed)
 
     def lives_longer(rows, moments):
-        # What a row is told whose event was not seen by then.
+        # Labels of rows whose event has not been seen by then.
         labels = np.zeros([len(rows), 2], "float32")
         labels[:, 0] = moments / unit
         return np.exp(fitters[best].log_density(x[rows], labels, **samples))

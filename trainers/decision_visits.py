@@ -1,8 +1,8 @@
 """Visits to a doctor, beside statsmodels' negative-binomial regression.
 
-RAND-HIE: 20,190 years of people, 9 features. A fifth of the rows is held out. Both
-regressions see the same rows and standardised features; the network chooses among four
-candidates on a fifth of its rows, and is fitted to all of them.
+RAND-HIE has 20,190 rows, each a year of one person, and 9 features. A fifth of the rows
+is held out. Both regressions see the same rows and standardised features. A fifth of
+the training rows chooses among four networks; the best is fitted to all of them.
 """
 
 import itertools
@@ -29,11 +29,11 @@ _NAME = "visits"
 
 
 class Candidate(NamedTuple):
-    """What the validation rows choose.
+    """What is chosen on the validation rows.
 
     Attributes:
-        heteroscedastic: Whether the network gives every row its dispersion.
-        random: What the hypernet generates of every layer.
+        heteroscedastic: Whether the network predicts a dispersion for every row.
+        random: What the hypernet generates for every layer.
     """
 
     heteroscedastic: bool
@@ -67,7 +67,7 @@ def compute(config, folder: RunFolder, data) -> list[dict]:
     x, y = data
     kept = KeptRows(folder, _NAME)
     missing = set(range(config.splits)) - {row["split"] for row in kept.read()}
-    # A short run shows that the parts work, and need not choose.
+    # A smoke run only shows that all parts work, and need not choose.
     candidates = CANDIDATES[:1] if config.is_smoke else CANDIDATES
     fitters = {each: _fitter(config, each, x.shape[1]) for each in candidates}
     for split in sorted(missing):
@@ -178,7 +178,7 @@ def _log_density_of_statsmodels(x, y, train, test) -> np.ndarray:
 
     features = np.column_stack([np.ones(len(x)), x])
     fitted = NegativeBinomial(y[train], features[train]).fit(disp=0)
-    # `loglikeobs` of new rows takes the dispersion for its logarithm.
+    # For new rows, `loglikeobs` takes the dispersion for its logarithm.
     mean, dispersion = fitted.predict(features[test]), fitted.params[-1]
     return scipy.stats.nbinom.logpmf(
         y[test], 1 / dispersion, 1 / (1 + dispersion * mean)

@@ -52,7 +52,6 @@ class Config(CommonConfig):
         check=bool,
         advice="names of sets of images",
     )
-    data_dir: str = flag("../shared/data/tfds", "Folder of the sets of images.")
     survival_sets: tuple = flag(
         SURVIVAL_SETS, "Sets of survival.", **some_of(*SURVIVAL_SETS)
     )

@@ -1,4 +1,4 @@
-"""Training that diverges ends with a sentence, and nothing of it is kept."""
+"""Training that diverges ends with a sentence; what diverged is not kept."""
 
 import contextlib
 import functools
@@ -14,14 +14,14 @@ from trainers.config import UsageProblem
 def guarded(
     name: str, mend: str, last_path: Callable[[], Path | None] = lambda: None
 ) -> Iterator[DivergenceGuard]:
-    """Gives a callback that ends training at the first step that is no number.
+    """Gives a callback that ends training at the first term that is no finite number.
 
-    Where the fits inside have a guard already, the sentence is all that is added.
+    Fits that already have a guard need not take it: they only gain the sentence.
 
     Args:
         name: What is trained.
-        mend: What to do, the end of the sentence.
-        last_path: Returns where the last sound state of a divergent training is.
+        mend: What to do; the sentence ends with it.
+        last_path: Returns where the last sound state is.
 
     Raises:
         UsageProblem: If training diverges; it names the step, the term and that state.
@@ -35,7 +35,7 @@ def guarded(
 
 
 def infinite_where_diverged(loss: Callable[..., float]) -> Callable[..., float]:
-    """Decorates the loss of a candidate: one whose fit diverges is never the best."""
+    """Decorates the loss of a candidate: one that diverges is never the best."""
 
     @functools.wraps(loss)
     def judged(*args):
@@ -49,7 +49,7 @@ def infinite_where_diverged(loss: Callable[..., float]) -> Callable[..., float]:
 
 
 def lower_rate(learning_rate: float) -> str:
-    """The mend where --learning_rate and a folder of the run are flags."""
+    """What to do in trainers with the flags --learning_rate and --output_dir."""
     return (
         f"with --learning_rate below {learning_rate:g} give another --output_dir, or "
         "--overwrite."

@@ -34,7 +34,7 @@ class EpochLog:
         """Returns the first epochs of a method that was trained, in order.
 
         Raises:
-            UsageProblem: If one is not there, or without its `seconds`.
+            UsageProblem: If one is missing, or has no `seconds`.
         """
         found = {e["epoch"]: e for e in self.read(method) if "seconds" in e}
         missing = [n for n in range(1, num_epochs + 1) if n not in found]
@@ -53,9 +53,9 @@ class EpochLog:
         self._write([json.dumps(entry) for entry in others + epochs])
 
     def mend(self) -> None:
-        """Drops a last line that was cut, with a warning; its epoch is not in the log.
+        """Drops an incomplete last line with a warning; its epoch is not in the log.
 
-        The end of a copy that was broken off, say: runs write the file as a whole.
+        Runs write the file as a whole, but a copy of it may have been broken off.
         """
         *whole, last = self._lines() or [""]
         if last and not _is_json(last) and not self._text().endswith("\n"):
@@ -89,7 +89,7 @@ class EpochLog:
 
 
 def _is_epoch(entry) -> bool:
-    # Rows that are kept, and rounds, have no seconds there.
+    # Kept rows, and rounds of active learning, have no "seconds".
     kinds = {"method": str, "epoch": int, "seconds": int | float}
     values = {"seconds": 0.0, **entry} if isinstance(entry, dict) else {}
     return all(isinstance(values.get(name), kind) for name, kind in kinds.items())

@@ -1,4 +1,4 @@
-"""What every binary of an experiment does, and what is left to each."""
+"""What the binaries of all experiments share, and what each has to provide."""
 
 import contextlib
 import dataclasses
@@ -15,13 +15,13 @@ from trainers.worker_folder import folder_of
 
 
 class Experiment(Protocol):
-    """The part of an experiment that is its own.
+    """What each experiment has to provide.
 
-    One that can be asked for more also has `is_complete(results)`: whether what a
-    finished run of the folder has found is all that is asked for now.
+    If its flags can ask for more than a finished run of the folder has found, it also
+    has `is_complete(results)`: whether these results are all that is asked for now.
 
     Attributes:
-        name: Of the trainer, as in `python -m trainers.<name>`.
+        name: Name of the trainer, as in `python -m trainers.<name>`.
         config: What the flags say.
     """
 
@@ -32,39 +32,39 @@ class Experiment(Protocol):
         """Returns the data; writes nothing.
 
         Raises:
-            UsageProblem: If there are none, or they do not suit; names the flag.
+            UsageProblem: If there are none, or they do not fit; names the flag.
         """
 
     def compute(self, folder: RunFolder, data: Any) -> dict:
-        """Trains and measures, or goes on where the folder stands.
+        """Trains and measures, or resumes from what the folder holds.
 
         Args:
             folder: Where logs, checkpoints, pictures and models go.
             data: What `load` returned.
 
         Returns:
-            What is found, in the types of JSON.
+            The results, in the types of JSON.
         """
 
     def table(self, results: dict) -> str:
-        """What is found, for the terminal."""
+        """Returns the results as text for the terminal."""
 
     def where_to_look(self, folder: RunFolder) -> str:
-        """What the table's words mean, what the folder holds and what to try next."""
+        """Explains the table's words, what the folder holds and what to try next."""
 
 
 def run(experiment: Experiment) -> dict:
     """Runs an experiment, or shows what a finished run of the same flags has found.
 
     Args:
-        experiment: Its own part.
+        experiment: The experiment.
 
     Returns:
         The content of `results.json`.
 
     Raises:
-        UsageProblem: If the data or the output folder cannot be used, the disk fills
-            up or the memory does; what is in the folder is whole.
+        UsageProblem: If the data or the output folder cannot be used, or disk or memory
+            fill up; files in the folder are whole then.
     """
     config = experiment.config
     folder = folder_of(config, experiment.name)
@@ -87,11 +87,11 @@ def run(experiment: Experiment) -> dict:
 
 
 def _refuse_other_data(experiment: Experiment, folder: RunFolder) -> None:
-    """What a finished run has found is no answer for other data of the same names."""
+    """Refuses a finished run on other data that have the same names."""
     try:
         data = experiment.load()
     except UsageProblem as problem:
-        # What was found can be shown where the data are not.
+        # Results can be shown even where the data are missing.
         print(f"Whether the data are still the same is not known: {problem}")
     else:
         folder.learn_from(data)

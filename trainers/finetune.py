@@ -3,9 +3,9 @@ r"""A trained network becomes Bayesian in two epochs, and keeps what it knows.
 A network of images or of text is trained as usual, or loaded; `bhn_tf.from_keras`
 makes it a Bayesian hypernetwork that starts at its weights with a little noise, under
 a prior around them; at most two epochs follow. One table compares it with the network
-as it was, and as it is after these epochs without any noise: accuracy, negative
-log-likelihood, calibration, and how well each tells test rows from others. Below it,
-the posterior of every layer's scales against the prior.
+as it was, and with the network after the same epochs without noise: accuracy, negative
+log-likelihood, calibration, and how well each tells test rows from others. Below it
+stands the posterior of every layer's scales beside the prior.
 
     python -m trainers.finetune
     python -m trainers.finetune --network=batch_norm_cnn
@@ -100,10 +100,10 @@ class Finetune:
     name = "finetune"
 
     def load(self) -> dict:
-        """Returns "train" and "test" as `(x, y)`, and what else belongs to them.
+        """Returns "train" and "test" as `(x, y)`, and what belongs to them.
 
-        That is "num_classes", "anomalies" by name, and the "model" that is given, with
-        the checksum of its file.
+        That is "num_classes", "anomalies" by name, and the "model" that --model names,
+        with the checksum of its file.
         """
         config = self.config
         given = load_network(config.model) if config.model else None
@@ -192,7 +192,7 @@ def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
 
     def make_bayesian():
         model = bayesian(network, config, len(x))
-        # Of two epochs none is to be lost to the noise of a single draw a batch.
+        # Two epochs are too few for the noise of a single draw a batch.
         return methods.compiled(model, rate, num_steps, per_example_noise=True)
 
     measured = {"original": _measure(config, original, data, seconds)}
@@ -233,7 +233,7 @@ def _measure(config: Config, model, data: dict, seconds: float) -> dict:
 
 
 def _posterior_and_prior(config: Config, model) -> dict:
-    """Mean and standard deviation of what every layer has generated, and under p(g)."""
+    """Mean and standard deviation of every layer's part of g, under q(g) and p(g)."""
     num_draws = 200 if config.is_smoke else 2000
     draws = model.sample_scales(num_draws, seed=config.seed)
     values = {

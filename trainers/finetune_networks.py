@@ -1,4 +1,4 @@
-"""The networks of `trainers.finetune`: small ones, a file's, and the Bayesian one."""
+"""The networks of `trainers.finetune`: small, read from a file, or made Bayesian."""
 
 import keras
 
@@ -47,11 +47,11 @@ def load_network(path: str) -> keras.Model:
     """Reads the network that --model names.
 
     Raises:
-        UsageProblem: If it cannot be read, or has no layers that can be exchanged.
+        UsageProblem: If it cannot be read, or has no layers that can be converted.
     """
     try:
         model = keras.saving.load_model(path)
-    # Whatever the code of its layers raises.
+    # The code of its layers may raise anything.
     except Exception as error:
         raise UsageProblem(f"--model={path} cannot be loaded: {error}") from error
     if isinstance(model, baselines.Deterministic):
@@ -68,12 +68,12 @@ def require_suitable(network, config, data: dict) -> None:
     """Refuses a network that cannot be measured on the data, or made Bayesian.
 
     Args:
-        network: Of the file that --model names.
+        network: The network that --model names.
         config: The flags.
-        data: What is learned: "train", a pair `(x, y)`, and "num_classes".
+        data: The data: "train", a pair `(x, y)`, and "num_classes".
 
     Raises:
-        UsageProblem: Says why.
+        UsageProblem: If the network is refused; says why.
     """
     x, _ = data["train"]
     expected = (network.input_shape, network.output_shape)

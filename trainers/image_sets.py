@@ -1,4 +1,4 @@
-"""The images of an experiment: what is learned, and what is none of it."""
+"""The images of an experiment: those that are learned, and anomalies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from bhn_tf import data
 from trainers.config import CommonConfig, UsageProblem
 
-# Black on white, where digits are white on black.
+# Sets that are black on white, while digits are white on black.
 _INVERTED = ("omniglot",)
 _NOISE = {"uniform": data.uniform, "gaussian": data.gaussian}
 _SMOKE_ROWS = {"train": 512, "test": 1000}
@@ -20,12 +20,12 @@ def set_name(name: str) -> str:
 
 
 def require_own_names(names: Sequence[str], flag_name: str, taken=()) -> None:
-    """Refuses two sets that results would call by one name.
+    """Refuses two sets that would have one name in results.
 
     Args:
-        names: What a flag names.
+        names: The sets that a flag names.
         flag_name: The flag.
-        taken: What results call others.
+        taken: Names that results give to others.
 
     Raises:
         UsageProblem: If a name is there twice, or taken.
@@ -50,11 +50,11 @@ def load_splits(config: CommonConfig) -> dict:
     """The rows of --dataset, `{"train": (x, y), "test": (x, y)}`.
 
     A folder of class folders has no split of its own: every fifth row is for testing.
-    At --scale=smoke some rows stand for all.
+    At --scale=smoke there are only some rows.
 
     Raises:
-        UsageProblem: If the set cannot be read, has no images, no training and test
-            rows, or one class alone.
+        UsageProblem: If the set cannot be read, has no images, has no training and
+            test rows, or has a single class.
     """
     splits = load_named(config.dataset, config, "dataset")
     if set(splits) == {"all"}:
@@ -84,7 +84,7 @@ def load_splits(config: CommonConfig) -> dict:
 def load_anomalies(
     config: CommonConfig, names: Sequence[str], shape, num_rows: int
 ) -> dict:
-    """Images that are none of --dataset's, in its shape.
+    """Images that are not of --dataset, in the shape of its images.
 
     Args:
         config: Where the data are.
@@ -96,7 +96,7 @@ def load_anomalies(
         `set_name` of each -> images [rows, h, w, c].
 
     Raises:
-        UsageProblem: If a set cannot be read, or two have one name.
+        UsageProblem: If a set cannot be read, or two share a name.
     """
     require_own_names(names, "anomalies", ("train", "test", set_name(config.dataset)))
     return {
@@ -109,12 +109,12 @@ def load_anomalies(
 
 def _images(name: str, config: CommonConfig, shape, num_rows: int) -> np.ndarray:
     try:
-        # Sets that can be sliced are in random order, and may be large.
+        # Sets that can be sliced may be large, and are in random order.
         x = load_named(name, config, "anomalies", f"test[:{num_rows}]")[0]
     except UsageProblem:
         splits = load_named(name, config, "anomalies")
         x = splits.get("test", next(iter(splits.values())))[0]
-        # Folders are in the order of their classes.
+        # Rows of a folder are ordered by class.
         x = x[evenly(len(x), num_rows)]
     try:
         return data.as_images(1 - x if name in _INVERTED else x, *shape)
@@ -126,7 +126,7 @@ def _images(name: str, config: CommonConfig, shape, num_rows: int) -> np.ndarray
 
 
 def evenly(num_rows: int, wanted: int) -> np.ndarray:
-    """Numbers of rows at equal distances, in order, at most so many as are wanted."""
+    """Indices of rows at equal distances, in order, at most `wanted` of them."""
     wanted = min(num_rows, wanted)
     return np.arange(wanted) * num_rows // wanted
 

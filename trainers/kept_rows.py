@@ -1,4 +1,4 @@
-"""Rows of a table that are kept as soon as each is found."""
+"""Rows of a table, each kept as soon as it is found."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from trainers.run_folder import RunFolder
 
 
 class KeptRows:
-    """Rows of one name in a folder: what a killed run does not compute again.
+    """Rows of one name in a folder, which a killed run does not compute again.
 
     Args:
         folder: The folder of the run.
-        name: Of the rows, such as a set's.
+        name: Name of the rows, such as a set's.
     """
 
     def __init__(self, folder: RunFolder, name: str):
@@ -23,10 +23,10 @@ class KeptRows:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def add(self, *new: dict) -> None:
-        """Keeps rows of the same keys as the others."""
+        """Keeps further rows, with the same keys as the others."""
         rows = [*self.read(), *new]
         columns = {key: np.array([row[key] for row in rows]) for key in new[0]}
-        # Before the arrays: a line that is there alone is written again with its row.
+        # The log goes first: a line without its row is replaced when the row is found.
         entries = [{"method": self._name, "epoch": 0, "row": row} for row in rows]
         self._folder.epochs.replace(self._name, entries)
         self._folder.checkpoints.save_arrays(self._name, columns)

@@ -12,7 +12,7 @@ HYPERNET_NAMES = {
     "chunked": "chunked RealNVP",
     "mean_field": "mean field",
 }
-#: What they call each method.
+#: What pictures and tables call each method.
 METHOD_NAMES = {
     "bhn": "Bayesian hypernet",
     "deterministic": "deterministic",
@@ -27,9 +27,9 @@ def hypernet(config: CommonConfig, family: str = "", **options) -> hypernets.Hyp
     """The hypernet that --hypernet, --num_flow_layers and --flow_units describe.
 
     Args:
-        config: These flags.
+        config: The flags.
         family: A key of `HYPERNET_NAMES` in place of --hypernet.
-        **options: How it starts: `initial_stddev` and `initial_mean`.
+        **options: `initial_stddev` and `initial_mean`, at which it starts.
     """
     family = family or config.hypernet
     if family == "mean_field":
@@ -51,7 +51,7 @@ def compiled(
 
     Args:
         model: The model, which is returned.
-        config: Learning rate and whether to use XLA.
+        config: Learning rate, and whether to use XLA.
         num_steps: Steps of the whole run.
         metrics: What is measured while training.
         **options: Further arguments of `compile`.
@@ -67,6 +67,6 @@ def compiled(
 
 
 def print_steps(done: int, total: int) -> None:
-    """Says, ten times a run, how far chains have come."""
+    """Prints how far chains have come, ten times a run."""
     if done == total or done % max(total // 10 // 25 * 25, 25) == 0:
         print(f"  step {done}/{total}", flush=True)

@@ -2,8 +2,8 @@
 
 Nothing in the data says whether a and b are both positive or both negative, so their
 posterior has two equal modes (paper, section "Qualitative Results and Visualization").
-A hypernet is trained from the prior on, which covers both, and its draws are compared
-with the exact posterior on a grid and with Hamiltonian Monte Carlo.
+A hypernet starts as the prior, which covers both modes. After training, its draws are
+compared with the exact posterior on a grid and with Hamiltonian Monte Carlo.
 
     python -m trainers.multimodal
 """
@@ -39,7 +39,7 @@ _NAMES = {**methods.HYPERNET_NAMES, "hmc": "Hamiltonian Monte Carlo"}
 class Config(CommonConfig):
     """Configuration of `trainers.multimodal`."""
 
-    # No flags here: the data are always the same few, in one batch.
+    # These are no flags: the data are always the same few, in one batch.
     dataset: ClassVar[str] = "identity"
     data_dir: ClassVar[str] = ""
     batch_size: ClassVar[int] = NUM_ROWS
@@ -160,7 +160,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     families = ["realnvp", "iaf"] if config.hypernet == "both" else [config.hypernet]
     # Every epoch is one step on all rows.
     epochs = config.epochs or (300 if config.is_smoke else 3_000)
-    # The likelihood comes in slowly, and parts the prior without losing a mode.
+    # The KL's weight falls from 100 to 1: the prior is cut down without losing a mode.
     annealing = callbacks.KLAnnealing(100.0, epochs=epochs_of_annealing(epochs, 2))
     measured, draws = {}, {}
     for family in families:
@@ -246,7 +246,7 @@ def _measure(draws: np.ndarray) -> dict:
 
 
 def _or_none(statistic, values) -> float | None:
-    """A mode without draws has no statistic."""
+    """The statistic, or `None` for a mode without draws."""
     return float(statistic(values)) if len(values) else None
 
 
@@ -269,7 +269,7 @@ def _measure_grid(exact: GridPosterior) -> dict:
 
 def _draw_picture(folder: RunFolder, exact: GridPosterior, draws: dict) -> None:
     shown = {_NAMES[method]: values[::-1][:2_000] for method, values in draws.items()}
-    # Draws of chains lie one chain after the other.
+    # The chains follow one another: shows some draws of each.
     shown[_NAMES["hmc"]] = draws["hmc"][:: max(len(draws["hmc"]) // 2_000, 1)]
     # Every fourth cell is enough for contours.
     picture = plots.two_weights(shown, exact.axis[::4], exact.mass[::4, ::4])

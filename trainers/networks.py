@@ -1,4 +1,4 @@
-"""The networks of the experiments, of Keras's layers or of their Bayesian twins."""
+"""The networks of the experiments, of Keras's layers or their Bayesian twins."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import keras
 
 from bhn_tf import layers
 
-#: What a hypernet can generate of a layer.
+#: What a hypernet can generate for a layer.
 GENERATED = (
     "scale",
     "scale_and_bias",
@@ -21,9 +21,9 @@ class Layers:
     """Makes the layers of a network, in their order.
 
     Args:
-        generated: What the hypernet generates of each layer with a kernel, the first
-            layer's first; the last entry stands for all layers that follow. Nothing:
-            the layers are Keras's own.
+        generated: What the hypernet generates for each layer with a kernel, in order;
+            the last entry stands for all layers that follow. If empty, the layers are
+            Keras's own.
         **options: Further arguments of every layer.
     """
 
@@ -75,7 +75,7 @@ def perceptron(
         make: Makes the dense layers.
         dropout_rate: Rate of the dropout after each hidden layer; 0 for none.
         input_dropout: Rate of the dropout of the inputs; 0 for none.
-        activation: Of the hidden layers.
+        activation: Activation of the hidden layers.
     """
     network = keras.Sequential([keras.layers.Input(shape), keras.layers.Flatten()])
     _drop(network, input_dropout)
@@ -95,7 +95,7 @@ def convolutional(
 
     Args:
         shape: Shape [h, w, c] of one image.
-        filters: Of the convolutions; in the paper 64, 64, 128 and 128.
+        filters: Filters of the convolutions; in the paper 64, 64, 128 and 128.
         units: Sizes of the dense layers; in the paper 512.
         num_outputs: C.
         make: Makes the layers.
@@ -121,11 +121,11 @@ def gal_convolutional(
 
     Args:
         shape: Shape [h, w, c] of one image.
-        filters: Of each convolution.
+        filters: Filters of each convolution.
         units: Sizes of the dense layers.
         num_outputs: C.
         make: Makes the layers.
-        has_dropout: Whether there is dropout, of 0.25 and 0.5.
+        has_dropout: Whether there is dropout, at rates of 0.25 and 0.5.
     """
     network = keras.Sequential([keras.layers.Input(shape)])
     for _ in range(2):

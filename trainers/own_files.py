@@ -1,4 +1,4 @@
-"""Which files of a folder a run has written: nothing else is its to delete."""
+"""Which files of a folder a run has written: it may delete no others."""
 
 import contextlib
 import fnmatch
@@ -17,12 +17,12 @@ _LIST = ".files.json"
 class OwnFiles:
     """Keeps, in `.files.json`, the names of the files that a run writes to its folder.
 
-    A name is put down before its file is written, so that also a killed run's files are
-    known. Patterns of `fnmatch` stand for what changes, such as an epoch.
+    A name is put down before its file is written, so that the files of a killed run are
+    known, too. Patterns of `fnmatch` stand for what changes, such as an epoch.
 
     Args:
         folder: The folder of the run.
-        always: Names that every run has.
+        always: Names of files that every run has.
     """
 
     def __init__(self, folder: Path, always: Iterable[str]):
@@ -30,13 +30,13 @@ class OwnFiles:
         self._always = (*always, _LIST)
 
     def claim(self, *patterns: str) -> None:
-        """Puts down what is going to be written.
+        """Puts down names of files that are going to be written.
 
         Args:
             *patterns: Names relative to the folder.
 
         Raises:
-            UsageProblem: If a file of that name is there and is none of the run's.
+            UsageProblem: If there is a file of that name that the run did not write.
         """
         new = [pattern for pattern in patterns if pattern not in self._patterns()]
         for pattern in new:
@@ -57,28 +57,28 @@ class OwnFiles:
         """Whether a file is there that the run has written, whole or in part."""
         relative = path.relative_to(self._folder)
         name = relative.with_name(unfinished_name(path) or path.name).as_posix()
-        # A `*` of fnmatch takes slashes, too: the depth has to be the same.
+        # A `*` of fnmatch matches slashes, too, so the depth has to be the same.
         return path.is_file() and any(
             fnmatch.fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")
             for pattern in self._patterns()
         )
 
     def are_in(self, folder: str) -> bool:
-        """Whether a file in that sub-folder is one of the run's, and is there."""
+        """Whether that sub-folder holds a file of the run."""
         return any(map(self.owns, (self._folder / folder).rglob("*")))
 
     def remove(self) -> list[Path]:
-        """Removes the run's files, and those of its sub-folders that are empty then.
+        """Removes the run's files, and sub-folders that are empty without them.
 
         Returns:
-            The files that are none of the run's; they stay.
+            The files that the run did not write; they stay.
 
         Raises:
-            UsageProblem: If one of the run's is, or lies behind, a symbolic link;
+            UsageProblem: If one of the run's files is, or lies behind, a symbolic link;
                 nothing has been removed then.
         """
         own = [path for path in _files_in(self._folder) if self.owns(path)]
-        # First what says that the run is finished; a kill meanwhile does no harm.
+        # The results go first: after a kill, the run does not look finished.
         own.sort(key=lambda path: path.name not in self._always)
         links = [
             path
@@ -91,7 +91,7 @@ class OwnFiles:
                 f"{links[0]} is a symbolic link, which this run did not make: nothing "
                 "has been deleted. Remove the link, or give another --output_dir."
             )
-        # What says whose folder this is.
+        # These say whose folder it is, also after a kill.
         kept = [self._folder / _LIST, self._folder / "config.json"]
         for path in own:
             if path not in kept:
@@ -132,7 +132,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _on_the_way(folder: Path, pattern: str) -> Iterable[Path]:
-    """What a name stands for, and the sub-folders that lead there."""
+    """The files that a name stands for, and the sub-folders that lead there."""
     for depth in range(1, pattern.count("/") + 2):
         yield from folder.glob("/".join(pattern.split("/")[:depth]))
 

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its remarks on the machine: the first screen is ours."""
+"""Imports TensorFlow without the remarks that it prints about the machine."""
 
 import importlib
 import logging
@@ -6,18 +6,18 @@ import os
 import re
 import sys
 
-# What TensorFlow's C++ writes before it reads TF_CPP_MIN_LOG_LEVEL. Whatever else comes
-# meanwhile, fatal messages ("F0000 ...") and Python's own, is shown.
+# What TensorFlow's C++ writes before it reads TF_CPP_MIN_LOG_LEVEL. Everything else is
+# shown, such as fatal messages ("F0000 ...") and those of Python.
 _REMARK = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog|[IWE]\d{4} \d\d:\d\d:"
 )
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow so that only errors are seen, of it and of all that follows.
+    """Imports TensorFlow so that it shows only errors, now and afterwards.
 
-    A user who sets TF_CPP_MIN_LOG_LEVEL gets what it asks for, "3" being the default
-    here: Python's exceptions say what fails.
+    TF_CPP_MIN_LOG_LEVEL is respected where it is set. Its default here is "3", since
+    Python's exceptions say what fails.
     """
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -31,16 +31,16 @@ def import_tensorflow() -> None:
         importlib.import_module("tensorflow")
     finally:
         sys.stderr.flush()
-        # The last writing end: the filter sees the end and ends, too.
+        # This closes the last writing end of the pipe, so that the filter ends, too.
         os.dup2(shown, 2)
         os.close(shown)
         os.waitpid(filtering, 0)
 
 
 def _start_filter(shown: int) -> int:
-    """Puts a process before stderr that passes on what is no remark; returns its id.
+    """Starts a process that passes on stderr without the remarks; returns its id.
 
-    A process: if TensorFlow dies in the import, its last words have to come through.
+    It is no thread: if TensorFlow dies in the import, its last words still get through.
     """
     reading, writing = os.pipe()
     process = os.fork()

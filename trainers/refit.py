@@ -11,17 +11,17 @@ from bhn_tf import callbacks
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from trainers.training import epochs_of_annealing
 
-#: The learning rate and the weight of the KL change from one part of a fit to the next.
+#: Parts of a fit, between which the learning rate and the weight of the KL change.
 _PARTS = 20
 
-#: What to do where a fit diverges: the rates are no flags.
+#: What to do if a fit diverges; there is no flag to lower its learning rate.
 MEND = "the rows before it are kept; give another --seed and another --output_dir."
 
 
 def start_anew(model: keras.Model, fresh: keras.Model) -> None:
     """Gives a compiled model the weights and the optimizer's state of a fresh one.
 
-    Most of the time of a small fit would otherwise go into compiling.
+    Compiling the fresh one would take most of the time of a small fit.
     """
     for part, start in ((model, fresh), (model.optimizer, fresh.optimizer)):
         for variable, value in zip(part.variables, start.variables, strict=True):
@@ -38,16 +38,16 @@ def falling_rate(first_rate: float, parts: int) -> keras.callbacks.Callback:
 
 
 class Refitter:
-    """Fits a network anew to other rows, and compiles it once.
+    """Fits a network to one set of rows after another, and compiles it once.
 
-    The model that was compiled first starts with the weights of a fresh one; see
+    Every fit gives the model that was compiled first the weights of a fresh one; see
     `start_anew`.
 
     Args:
         make_model: Returns a built `BayesianHypernet`, not compiled.
-        steps: Of each fit.
+        steps: Steps of each fit.
         batch_size: Rows of a step.
-        learning_rate: Adam's first; it falls to zero over the fit.
+        learning_rate: Adam's first learning rate; it falls to zero over the fit.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Refitter:
 
         Args:
             x, y: Arrays of rows.
-            seed: Of its first weights, its noise and the order of the rows.
+            seed: Seed of first weights, noise and the order of the rows.
 
         Raises:
-            Diverged: From `bhn_tf.callbacks`, if that happens.
+            Diverged: Of `bhn_tf.callbacks`, if training diverges.
         """
         keras.utils.set_random_seed(seed)
         fresh = self._compiled()
@@ -95,7 +95,7 @@ class Refitter:
         return model
 
     def log_density(self, x, y, num_samples: int, seed: int) -> np.ndarray:
-        """log of the mean density over draws, of each row, [rows]."""
+        """The log of each row's mean density over draws, [rows]."""
         model = self._model
         if self._log_probs is None:
             self._log_probs = tf.function(

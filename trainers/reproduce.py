@@ -5,10 +5,10 @@ r"""Runs the paper's tables, row by row, and writes the page of results.
         --results_dir=docs/results --page=RESULTS.md
     python -m trainers.reproduce --notrain --results_dir=docs/results --page=RESULTS.md
 
-Every row is a command of its own, printed before it starts; one runs at a time. What is
-found goes to the folder of results at once, so that a killed run goes on with the next
-row. Each --scale has a folder of its own, and results that were made with other flags
-are refused. `--notrain` trains nothing and writes the page anew from the results alone.
+Every row is a command of its own, printed before it starts; one runs at a time. Its
+results are saved at once, so that a killed run goes on with the next row. Each --scale
+has a folder of its own, and results that were made with other flags are refused.
+`--notrain` trains nothing and writes the page anew from the results alone.
 """
 
 import dataclasses
@@ -66,15 +66,15 @@ def run(config: Config) -> dict:
         "done" and "failed": names of runs.
 
     Raises:
-        UsageProblem: If a table is not known, a folder cannot be used, or results are
-            of other flags.
+        UsageProblem: If a table is not known, a folder cannot be used, or results were
+            made with other flags.
     """
     tables = _tables(config)
     output = Path(config.output_dir or Path("runs/reproduce") / config.scale)
     results_dir = Path(config.results_dir or output / "results")
     page = Path(config.page or output / "RESULTS.md")
     for task in tasks_of(tables):
-        # Another scale's results are no reason to leave a row out, or to lose them.
+        # Refuses results of other flags before anything runs, such as another scale's.
         found_by(task, results_dir)
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -9,11 +9,11 @@ class Measure:
 
     Attributes:
         path: Keys into the entry of a method in `results.json`, joined by "/".
-        label: What the head calls it.
-        digits: Behind the point.
+        label: Its name in the head of the table.
+        digits: Digits after the point.
         is_compared: Whether rows are compared by it, seed by seed.
-        is_better_low: Whether less is better.
-        factor: What values are multiplied by: 100 for per cent.
+        is_better_low: Whether lower is better.
+        factor: Values are multiplied by it: 100 for per cent.
     """
 
     path: str
@@ -36,18 +36,18 @@ BOUND = (
 SECONDS = Measure("seconds", "seconds", 0, is_compared=False)
 
 
-# Compared by identity: flags are no value that can be hashed.
+# Compared by identity, since the dictionary of flags cannot be hashed.
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
     """One line of a table: one command, over several seeds.
 
     Attributes:
-        name: Of its run in the folder of the table; rows of one run share it.
+        name: Name of its run in the folder of the table; rows of one run share it.
         label: What the table calls it.
         method: The entry of `results.json` that it shows.
-        flags: Of the trainer, besides the seed and where files are.
-        paper: What the paper has in its place, as text.
-        minutes: Of one seed on one core, measured; `None` where it has not been.
+        flags: Flags of the trainer, besides the seed and where files are.
+        paper: The paper's number, as text.
+        minutes: Measured minutes of one seed on one core, or `None`.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Table:
     """Rows that stand beside one another, run with the same seeds.
 
     Attributes:
-        name: Of its folder, and of its place in the page.
+        name: Name of its folder, and of its place in the page.
         title: Its heading in a new page.
         trainer: The binary, as in `python -m trainers.<trainer>`.
         rows: The rows.
@@ -71,7 +71,7 @@ class Table:
         common: Flags of all rows.
         rival: The label of the row that the others are compared with, seed by seed.
         measures: The columns; those that no row has are left out.
-        full: What `--scale=full` has in place of the attributes above, by their names.
+        full: Values of the attributes above for `--scale=full`, by name.
     """
 
     name: str

@@ -4,7 +4,7 @@ from trainers.reproduction_rows import BOUND, MEASURES, SECONDS, Measure, Row, T
 
 _MNIST = {"dataset": "mnist", "anomalies": "uniform,fashion_mnist"}
 _DROPOUT = {"methods": "mc_dropout"}
-# The paper's posterior and its objective: scales of outputs alone, the bound itself.
+# The paper's posterior, over scales of outputs alone, and its objective, the bound.
 _PAPERS = {
     "random": "scale",
     "initial_stddev": 0.3,
@@ -69,7 +69,7 @@ _MNIST_5000 = Table(
     ),
 )
 
-# With the bound itself as the objective and nothing beside it.
+# The bound itself is the objective, without dropout of inputs.
 _FLOW = Table(
     name="flow",
     title="What a flow adds",
@@ -90,7 +90,7 @@ _FLOW = Table(
     measures=(*MEASURES, *BOUND, SECONDS),
 )
 
-# Of the paper's posterior, where its depth alone differs.
+# The paper's posterior, with only the flow and its depth changed.
 _DEPTH = Table(
     name="depth",
     title="Depth of the flow",
@@ -288,7 +288,7 @@ _ADVERSARIES = Table(
 
 
 def _finetuning(name: str, title: str, anomalies: tuple[str, ...], **flags) -> Table:
-    """A trained network beside itself, made Bayesian."""
+    """The table of a trained network beside its Bayesian version."""
     return Table(
         name=name,
         title=title,

@@ -12,10 +12,10 @@ from trainers.config import CommonConfig, UsageProblem, define_flags, read_flags
 from trainers.reproduction_rows import Row, Table
 from trainers.state_files import read_json
 
-#: Flags that say where a run stood, which is nobody's business.
+#: Flags that say where files are, which may differ and are left out of results.
 PLACES = ("data_dir", "output_dir")
 _DELETE = "Delete it and run the row again."
-# What a row can say of itself is the row's.
+# A row's own flags win over these.
 _COMPARISON = {
     "scale": "smoke",
     "train_size": 0,
@@ -43,7 +43,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Of the run, and of its file of results without the ending."""
+        """The name of the run, and of its file of results without the ending."""
         return f"{self.table.name}/{self.row.name}-seed{self.seed}"
 
     @property
@@ -53,12 +53,12 @@ class Task:
 
     @property
     def arguments(self) -> list[str]:
-        """The flags as they are written behind a command."""
+        """The flags as they are written after a command."""
         return [f"--{name}={value}" for name, value in self.flags.items()]
 
     @property
     def config(self) -> CommonConfig:
-        """The configuration that the trainer makes of the flags.
+        """The configuration that the trainer makes from the flags.
 
         Raises:
             UsageProblem: If a value makes no sense.
@@ -80,7 +80,7 @@ def scaled(table: Table, scale: str) -> Table:
 
 
 def tasks_of(tables) -> Iterator[Task]:
-    """All runs, seed by seed, so that whatever is there can be compared in pairs."""
+    """All runs, seed by seed, so that unfinished tables can be compared in pairs."""
     for table in tables:
         for seed in range(table.num_seeds):
             # Rows of one command share its run.
@@ -89,7 +89,7 @@ def tasks_of(tables) -> Iterator[Task]:
 
 
 def found_by(task: Task, results_dir: Path) -> dict | None:
-    """What a run has found; `None` where it has no results.
+    """The results of a run, or `None`.
 
     Args:
         task: The run.
@@ -111,7 +111,7 @@ def found_by(task: Task, results_dir: Path) -> dict | None:
         ),
     )
     config = json.loads(json.dumps(dataclasses.asdict(task.config)))
-    # Flags that came later had no other value before.
+    # A flag that the file lacks came later: the run was as with its default.
     made_with = config | found.get("config", {})
     different = [
         f"--{name}={made_with[name]} there, {value} now"

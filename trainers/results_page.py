@@ -13,7 +13,7 @@ from trainers.reproduction_tasks import Task, found_by
 def page_with_tables(
     text: str | None, tables, results_dir: Path, images: str = "images"
 ) -> str:
-    """Returns a page whose tables are those of the results.
+    """Returns a page with the tables of the results.
 
     Args:
         text: The page as it is, with a place `<!-- table: name -->` ...
@@ -23,7 +23,7 @@ def page_with_tables(
         images: Where the page finds `<table>.png`, of tables that have a picture.
 
     Raises:
-        UsageProblem: If a file of results is damaged, or another row's.
+        UsageProblem: If a file of results is damaged, or was made with other flags.
     """
     if text is None:
         places = [f"## {t.title}\n\n{_begin(t)}\n{_END}\n" for t in tables]
@@ -38,7 +38,7 @@ def page_with_tables(
     return text
 
 
-#: Of fewer seeds a picture says nothing.
+#: A picture of fewer seeds would say nothing.
 FEWEST_SEEDS = 5
 _END = "<!-- end of table -->"
 
@@ -48,7 +48,7 @@ def _begin(table: Table) -> str:
 
 
 def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
-    """What a row's method found, by the seeds that have results."""
+    """The results of a row's method, by seed."""
     found = {
         seed: found_by(Task(table, row, seed), results_dir)
         for seed in range(table.num_seeds)
@@ -61,11 +61,11 @@ def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
 
 
 def values_of(table: Table, results_dir: Path) -> dict:
-    """What the picture of a table shows: measures of test rows, of enough seeds.
+    """The values in the picture of a table: measures of test rows, of enough seeds.
 
     Returns:
-        `{label of the measure: {label of the row: {seed: value}}}`, without what less
-        than two rows have.
+        `{label of the measure: {label of the row: {seed: value}}}`, without measures
+        that less than two rows have.
     """
     found = {row.label: results_of(table, row, results_dir) for row in table.rows}
     values = {
@@ -115,7 +115,7 @@ def _markdown(table: Table, results_dir: Path, picture: str | None) -> str:
 
 
 def _value(measure: Measure, entry: dict) -> float | None:
-    """What an entry has of a measure; `None` for nothing."""
+    """The value of a measure in an entry, or `None`."""
     for key in measure.path.split("/"):
         if not isinstance(entry, dict) or entry.get(key) is None:
             return None

@@ -6,10 +6,10 @@ from bhn_tf.plots.style import COLORS, label_axes, new_figure
 
 
 def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
-    """A box for each row, and a line for each seed, of every measure.
+    """Draws a box for each row and a line for each seed, for every measure.
 
     Args:
-        values: By the label of a measure and of a row, the value of every seed.
+        values: `{label of the measure: {label of the row: {seed: value}}}`.
 
     Returns:
         A matplotlib figure.

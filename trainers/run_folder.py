@@ -1,4 +1,4 @@
-"""The folder of results of a run: of one configuration, and of one run at a time."""
+"""The folder of results, for one configuration and one run at a time."""
 
 import contextlib
 import dataclasses
@@ -37,18 +37,18 @@ _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
 class RunFolder:
     """Results, logs and checkpoints of one configuration.
 
-    Made, it has looked and written nothing. In a `with` block it is the run's own: what
-    `--overwrite` deletes is gone then, and another run is refused.
+    The constructor looks at the folder and writes nothing. A `with` block makes it the
+    run's own: it deletes what `--overwrite` allows, and refuses other runs.
 
     Args:
-        config: The configuration; another one's folder is refused.
+        config: The configuration; the folder of another one is refused.
         name: Name of the trainer, for the default place `runs/<name>`.
 
     Attributes:
         config: The configuration.
         path: The folder.
         epochs: The log of the epochs.
-        checkpoints: What a killed run goes on with.
+        checkpoints: What a killed run resumes from.
 
     Raises:
         UsageProblem: If another run works in the folder, or it belongs to another
@@ -72,7 +72,7 @@ class RunFolder:
 
     def _refuse_if_in_use(self) -> None:
         if (self.path / LOCK_NAME).exists():
-            # A finished run can be shown where nothing can be written.
+            # A finished run can be shown even if the folder is read-only.
             with contextlib.suppress(OSError), self._locked():
                 pass
 
@@ -93,7 +93,7 @@ class RunFolder:
         self._lock.close()
 
     def learn_from(self, data) -> None:
-        """Says what the run is computed from, before it enters the folder.
+        """Says which data the run uses, before it enters the folder.
 
         Args:
             data: See `trainers.data_identity.identity_of`.
@@ -118,7 +118,7 @@ class RunFolder:
             ) from error
 
     def _begin(self) -> None:
-        # Again: since the first look, a run may have come and gone.
+        # Checks again: since the first time, another run may have come and gone.
         self._check()
         if self.config.overwrite and (self.path / _CONFIG).exists():
             stay = [p for p in self._own.remove() if p != self.path / LOCK_NAME]
@@ -153,7 +153,7 @@ class RunFolder:
                 f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
                 "folder itself."
             )
-        # A flag that came later had no other value before.
+        # A flag that the folder lacks came later: that run was as with its default.
         earlier = _without_synonyms(
             {**_as_json(type(self.config)()), **self._earlier()}
         )
@@ -176,7 +176,7 @@ class RunFolder:
                 f"({'; '.join(different)}). Give another folder, or --overwrite to "
                 "delete that run."
             )
-        # Folders of before did not put their data down.
+        # Folders of older versions do not say what their data are.
         there = earlier.get("data", {})
         different = [
             f"{name}: {there[name]} there, {found} now"
@@ -191,7 +191,7 @@ class RunFolder:
             )
 
     def _is_new(self) -> bool:
-        """Whether there is nothing but what a run leaves that was killed at once."""
+        """Whether the folder is empty, or as a run leaves it that is killed at once."""
         if not self.path.is_dir():
             raise UsageProblem(f"--output_dir={self.path} is a file.")
         return all(
@@ -233,7 +233,7 @@ class RunFolder:
         return self.path / name
 
     def learner_directory(self, name: str) -> Path:
-        """Returns where an active learner may keep its state, as `file` does a file."""
+        """Returns where an active learner keeps its state; puts it down like `file`."""
         files = ("state.json", "labels*.npy", "model-*.keras", LOCK_NAME)
         self._own.claim(*(f"checkpoints/{name}/{file}" for file in files))
         return self.checkpoints.path / name
@@ -244,18 +244,18 @@ class RunFolder:
             model.save(temporary)
 
     def export(self, model: keras.Model, measured: dict | None = None) -> None:
-        """Exports a model, once: also where a killed run had not.
+        """Exports a model, unless the folder holds an export of the run already.
 
         Args:
             model: The trained model.
-            measured: Its quality, numbers by name, for the model card.
+            measured: Numbers by name that say how good it is, for the model card.
         """
         if not self._own.are_in("saved_model"):
             version = model.export(self.path / "saved_model", metrics=measured)
             self._own.adopt(Path(version))
 
     def write_results(self, results: dict) -> None:
-        """Says that the run is finished, and what it found."""
+        """Writes the results, which also marks the run as finished."""
         write_json(self.path / _RESULTS, results)
 
     def read_results(self) -> dict | None:
@@ -270,7 +270,7 @@ class RunFolder:
         return read_json(path, dict, _MAKE_AGAIN)
 
     def reading_results(self) -> contextlib.AbstractContextManager:
-        """Names the file of results where the block makes no sense of its content."""
+        """Raises a `UsageProblem` that names the file of results if the block fails."""
         return making_sense_of(self.path / _RESULTS, _MAKE_AGAIN)
 
 
@@ -279,7 +279,7 @@ def _as_json(config: CommonConfig) -> dict:
 
 
 def _without_synonyms(identity: dict) -> dict:
-    """The same with --smoke as what it stands for, --scale=smoke."""
+    """The identity with --smoke replaced by what it means, --scale=smoke."""
     rest = {name: value for name, value in identity.items() if name != "smoke"}
     return {**rest, "scale": "smoke"} if identity.get("smoke") else rest
 

@@ -3,10 +3,10 @@ r"""Scores files larger than memory with a SavedModel.
     python -m trainers.score --saved_model=saved_models/digits \
         --input='digits-*.npy,more-*.tfrecord,images/' --output=scores.parquet
 
-The output is a folder of parts, each with the name of a row, its mean and every score;
-with --level=0.9, too, the interval or set that a calibrated model promises.
-Killed, the same command goes on with the first part that is missing. docs/scoring.md
-says what the files may hold.
+The output is a folder of parts, which hold the name of each row, its mean and every
+score; with --level=0.9, also the interval or set that a calibrated model promises.
+After a kill, the same command goes on with the first part that is missing.
+docs/scoring.md says what the files may hold.
 """
 
 import dataclasses

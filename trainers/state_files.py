@@ -1,4 +1,4 @@
-"""JSON files that say how far a run is; a broken one is named, with its mend."""
+"""JSON files that say how far a run is; a broken one is named, with what to do."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from bhn_tf.files import write_text
 from trainers.config import UsageProblem
 
-#: What code raises that works on other content than it was written for.
+#: What code raises if a file holds other content than it was written for.
 _NO_SENSE = (AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
@@ -44,14 +44,14 @@ def read_json(
 
 @contextlib.contextmanager
 def making_sense_of(path: Path, mend: str) -> Iterator[None]:
-    """Names a file that was read, where the block makes no sense of its content.
+    """Turns errors of a block that works on the content of a file into a sentence.
 
     Args:
         path: The file.
-        mend: As of `read_json`.
+        mend: As in `read_json`.
 
     Raises:
-        UsageProblem: If the block fails.
+        UsageProblem: If the block fails; names the file.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """Texts of an experiment: the next character of Python's manual, and other texts.
 
-Python carries the manual of its language (`pydoc_data`). A row is what stands before a
-character, and its label the character. Paragraphs are for training or for testing, as a
-whole. The manual differs a little from one Python to the next.
+Python carries the manual of its language (`pydoc_data`), which differs a little from
+one version to the next. A row holds the characters before a character, which is its
+label. Every paragraph is as a whole for training or for testing.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from trainers.image_sets import evenly
 
 #: What `--dataset` calls the text.
 MANUAL = "python_manual"
-#: What is written; every other character is taken for a space.
+#: The characters that are kept; every other one becomes a space.
 CHARACTERS = " \n" + string.digits + string.ascii_letters + string.punctuation
 #: Characters of a row.
 LENGTH = 40
 #: Texts that are none of the manual, by the names that `--anomalies` takes.
 ANOMALIES = ("uniform", "backwards", "source_code")
 
-# Of training rows, characters from one to the next: each is read by eight rows.
+# Characters from one training row to the next, so that eight rows read each.
 _STRIDE = 5
 _NUM_TEST = 10_000
 _SMOKE_ROWS = {"train": 512, "test": 200}
@@ -35,14 +35,14 @@ def load_text_splits(is_smoke: bool) -> dict:
     """Rows of the manual, `{"train": (x, y), "test": (x, y)}`.
 
     Args:
-        is_smoke: Whether some rows are to stand for all.
+        is_smoke: Whether to take only some rows.
 
     Returns:
-        Numbers of characters [rows, `LENGTH`], and of those that follow, [rows].
+        Places in `CHARACTERS` of rows [rows, `LENGTH`] and of labels [rows].
     """
     topics = importlib.import_module("pydoc_data.topics").topics
     paragraphs = "\n\n".join(topics[name] for name in sorted(topics)).split("\n\n")
-    # Some topics are part of others.
+    # Some topics repeat paragraphs of others.
     paragraphs = list(dict.fromkeys(paragraphs))
     texts = {
         "train": [text for k, text in enumerate(paragraphs) if k % 5],

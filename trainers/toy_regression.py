@@ -1,7 +1,7 @@
 """Figure 1 of the paper: what three networks know about a curve, and what they do not.
 
 A deterministic network, a hypernet over scales and one that generates all weights are
-trained on some points of a curve of Blundell et al.; beside each of the two stands
+trained on some points of a curve of Blundell et al.; beside each hypernet stands
 Hamiltonian Monte Carlo over the same random quantities, with the same prior, noise
 and fixed weights. The standard deviation of the predictive mean should grow away from
 the data as Monte Carlo's does.
@@ -32,7 +32,7 @@ from trainers.networks import Layers, perceptron
 from trainers.run_folder import RunFolder
 from trainers.training import epochs_of_annealing, steps_of_epoch, train
 
-# What a hypernet generates in each Bayesian panel.
+# What the hypernet of each Bayesian panel generates.
 _RANDOM = {"scales": "scale", "all_weights": "kernel_and_bias"}
 _FILES = {"scales": "model.keras", "all_weights": "all_weights.keras"}
 _NAMES = {
@@ -48,7 +48,7 @@ _SHOWN_RANGE = (-0.5, 1.5)
 class Config(CommonConfig):
     """Configuration of `trainers.toy_regression`."""
 
-    # No flags here: there is one curve, and it is drawn, not read.
+    # These are no flags: there is one curve, and its points are drawn, not read.
     dataset: ClassVar[str] = "blundell"
     data_dir: ClassVar[str] = ""
 
@@ -120,7 +120,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
     grid = np.linspace(*_SHOWN_RANGE, 201, dtype="float32")[:, np.newaxis]
     epochs = config.epochs or (300 if config.is_smoke else 40_000)
     num_steps = epochs * steps_of_epoch(len(x), config.batch_size)
-    # Most of the run has the whole KL: it is then that weights learn to vary together.
+    # Most of the run has the whole KL, under which weights learn to vary together.
     annealing = callbacks.KLAnnealing(0.0, epochs=epochs_of_annealing(epochs, 10))
     answers, found = {}, {}
     for panel in _NAMES:
@@ -166,7 +166,7 @@ def _train_and_compare(config: Config, folder: RunFolder, x, y) -> dict:
 def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
     noise = likelihoods.Gaussian(config.initial_noise, trainable=True)
 
-    # With biases of zero all units would bend at x = 0, and many never move.
+    # With biases of zero all units would bend at x = 0, and many would never move.
     bends = keras.initializers.RandomNormal(stddev=0.1, seed=config.seed)
     generated = [_RANDOM[panel]] if panel in _RANDOM else []
     network = perceptron(
@@ -188,7 +188,7 @@ def _compiled(config: Config, panel: str, num_steps: int) -> keras.Model:
 
 
 def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
-    """Draws by Monte Carlo, or those that a killed run has left."""
+    """Draws of Monte Carlo, or those that a killed run has left."""
     kept = folder.checkpoints.load_arrays(f"{panel}-hmc")
     if kept is not None:
         draws = kept.pop("draws")

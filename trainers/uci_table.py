@@ -1,4 +1,4 @@
-"""The tables of `trainers.uci`: a set each, with what papers report."""
+"""The tables of `trainers.uci`, one for each set, with what papers report."""
 
 from bhn_tf.tables import text_table
 from trainers.uci_measures import CALIBRATED, MEASURES
@@ -24,9 +24,9 @@ def tables(summary: dict, rivals: dict | None = None) -> str:
     """Returns the tables as text.
 
     Args:
-        summary: That of `uci_measures.summary`.
-        rivals: The same of what runs elsewhere, under the names that tables show, with
-            the columns that it has.
+        summary: What `uci_measures.summary` returned.
+        rivals: The same for methods that ran elsewhere, by the names that tables show;
+            only `MEASURES` are read.
     """
     rivals = rivals or {}
     return "\n\n".join(
@@ -35,10 +35,10 @@ def tables(summary: dict, rivals: dict | None = None) -> str:
 
 
 def promises(held: dict) -> str:
-    """Returns what calibrated intervals keep, over all sets, as a table.
+    """Returns a table of how calibrated intervals keep their promise, over all sets.
 
     Args:
-        held: That of `uci_measures.held`.
+        held: What `uci_measures.held` returned.
     """
     rows = [
         [
@@ -80,7 +80,7 @@ def _table(name: str, methods: dict, rivals: dict) -> str:
 
 
 def _cell(mean: float, error: float | None) -> str:
-    # Errors of naval are of the size of 1e-4.
+    # Errors of naval are about 1e-4.
     digits = 3 if abs(mean) >= 0.1 else 5
     if error is None:
         return f"{mean:.{digits}f}"

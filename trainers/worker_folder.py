@@ -1,4 +1,4 @@
-"""Where the workers of one run write: the chief alone into the folder of the run."""
+"""Where the workers of one run write: only the chief into the folder of the run."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ def folder_of(config: CommonConfig, name: str) -> RunFolder:
         name: Name of the trainer.
 
     Raises:
-        UsageProblem: As `RunFolder`; or if TF_CONFIG says nothing sensible.
+        UsageProblem: As `RunFolder`; or if TF_CONFIG is missing or wrong.
     """
     task = task_of(config)
     if task is None:
@@ -37,7 +37,7 @@ class _FolderOfChief(RunFolder):
             super().__enter__()
             has_begun = True
         finally:
-            # Also of a refusal the others have to hear: they wait.
+            # The others wait, and have to hear of a refusal, too.
             workers.all_say(strategy, has_begun)
         if not workers.all_say(strategy, True):
             self.__exit__()
@@ -61,7 +61,7 @@ class _Copy(RunFolder):
         super().__init__(config, name)
 
     def _refuse_if_in_use(self):
-        """The chief asks; two that ask at once would refuse each other."""
+        """Leaves this to the chief: two that ask at once would refuse each other."""
 
     def __enter__(self):
         strategy = strategy_of(self.config.strategy)

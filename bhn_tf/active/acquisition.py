@@ -111,8 +111,12 @@ def _named_score(uncertainty, name: str) -> np.ndarray:
             "these as acquisition; a regression has 'epistemic_std'. For several "
             "outputs give a function of the samples."
         )
-    # Scores of pixels, tokens or outputs count as their mean.
-    return uncertainty[name].reshape(len(uncertainty[name]), -1).mean(axis=1)
+    elements = uncertainty[name].reshape(len(uncertainty[name]), -1)
+    # Scores of pixels, tokens or outputs count as their mean; padding has none.
+    scores = np.full(len(elements), np.nan, elements.dtype)
+    has_score = ~np.isnan(elements).all(axis=1)
+    scores[has_score] = np.nanmean(elements[has_score], axis=1)
+    return scores
 
 
 def highest(

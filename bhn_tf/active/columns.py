@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.data_feeds import array_of_frame
+
 _KINDS = (
     "an array [rows, ...] or a frame of numbers, a dictionary or list of such, or a "
     "finite `tf.data.Dataset` of batches of inputs (of a generator give "
@@ -21,6 +23,7 @@ def as_array(leaf):
     Raises:
         ValueError: If it is none of these, or a column holds no numbers.
     """
+    leaf = array_of_frame("pool_x", leaf)
     if isinstance(leaf, tf.Tensor | tf.Variable) or type(leaf) is np.memmap:
         array = leaf
     elif hasattr(leaf, "to_numpy"):

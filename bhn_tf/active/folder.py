@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from bhn_tf.files import (
     unfinished_name,
     written_atomically,
 )
+from bhn_tf.user_warnings import warn_user
 
 _STATE = "state.json"
 _LABELS = ("labels.npy", "labels.backup.npy")
@@ -190,9 +190,7 @@ class LearnerFolder:
             if name in self._damaged:
                 continue
             again = "; the rounds are trained again" if name == _STATE else ""
-            warnings.warn(
-                f"{reason}. Going on from {' and '.join(copies)}{again}.", stacklevel=5
-            )
+            warn_user(f"{reason}. Going on from {' and '.join(copies)}{again}.")
         self._damaged |= problems
 
     # -- models -----------------------------------------------------------------------
@@ -225,10 +223,9 @@ class LearnerFolder:
         # A damaged archive may raise anything, in any of the libraries that read it.
         except Exception as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else error
-            warnings.warn(
+            warn_user(
                 f"{path} cannot be loaded ({reason}). The labels are there: `run` "
                 "trains on them again.",
-                stacklevel=4,
             )
             self._unusable_models.add(num_labelled)
             return None

@@ -54,8 +54,6 @@ def write_labels(path: Path, labels: Labels) -> None:
     with written_atomically(path) as temporary, open(temporary, "wb") as file:
         for array in (*arrays, _checksum(arrays)):
             np.save(file, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_labels(path: Path) -> Labels:

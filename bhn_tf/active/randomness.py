@@ -7,6 +7,8 @@ again after a kill, thus gets the same random numbers as within a longer run.
 import keras
 import numpy as np
 
+from bhn_tf import keras_adapter
+
 # One stream of random numbers for each use.
 _USES = ("train", "candidates", "ties", "random", "draws", "evaluate")
 
@@ -34,7 +36,6 @@ def seed_layers(model, value: int) -> None:
     A round's noise then depends only on the seed and N, not on how many rounds the
     model has seen, here or in another process.
     """
-    states = [v for v in model.variables if v.path.endswith("seed_generator_state")]
-    for index, state in enumerate(states):
+    for index, state in enumerate(keras_adapter.seed_variables(model)):
         words = np.random.SeedSequence([value, index]).generate_state(state.shape[0])
         state.assign(words.astype("uint32"))

@@ -5,7 +5,6 @@ the loss of precision that would end an attack on a very confident model.
 """
 
 import functools
-import warnings
 
 import keras
 import numpy as np
@@ -16,6 +15,8 @@ from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.random import stateless_seed
+from bhn_tf.two_classes import as_two_classes
+from bhn_tf.user_warnings import warn_user
 
 _TINY = float(np.finfo("float32").tiny)
 
@@ -94,11 +95,10 @@ class LossDirection:
                 "The gradient is NaN: look at what the model predicts for these inputs."
             )
         if num_stuck:
-            warnings.warn(
+            warn_user(
                 f"{num_stuck} of {len(x)} rows are predicted with a probability of "
                 "exactly 1, as far as float32 can tell, and have no gradient: they "
                 "stay as they are. That is no sign of robustness.",
-                stacklevel=3,
             )
         return sign
 
@@ -138,9 +138,7 @@ def _negative_log(target, p):
     Near 1, rounding spoils the probability of the label and its gradient, but not the
     total probability of all other classes.
     """
-    if p.shape[-1] == 1:
-        target = tf.concat([1 - target, target], axis=-1)
-        p = tf.concat([1 - p, p], axis=-1)
+    target, p = as_two_classes(target), as_two_classes(p)
     right = tf.reduce_sum(target * p, axis=-1)
     wrong = tf.reduce_sum((1 - target) * p, axis=-1)
     is_sure = right > 0.5

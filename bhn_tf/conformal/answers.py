@@ -7,6 +7,7 @@ from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
 from bhn_tf.conformal.temperature import tempered
+from bhn_tf.two_classes import as_two_classes
 
 
 class OutputAnswers:
@@ -56,7 +57,9 @@ class OutputAnswers:
     def interval(self, raws, thresholds):
         """Bounds of the targets whose score is at most the thresholds."""
         predictive = Predictive(self._likelihood, raws)
-        return predictive.possible(*self._score.interval(predictive, thresholds))
+        return predictive.possible(
+            *self._score.interval(predictive, thresholds), self._score.is_around_mean
+        )
 
     def set(self, x, raws, thresholds, seed):
         """The classes whose score is at most the thresholds, booleans [B, C]."""
@@ -81,8 +84,7 @@ class OutputAnswers:
         The temperature has seen the calibration labels, and scores must not depend on
         them.
         """
-        p = self._plain_mean(raws)
-        return tf.concat([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
+        return as_two_classes(self._plain_mean(raws))
 
     def _of_classes(self, x, p, seed):
         uniform = uniform_of_rows(x, seed) if self._score.randomized else None

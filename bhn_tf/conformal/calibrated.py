@@ -1,5 +1,7 @@
 """A model with guarantees, as a Keras model."""
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -8,7 +10,7 @@ from bhn_tf.conformal.answers import in_structure_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
 from bhn_tf.data_feeds import feed_of, inputs_of
-from bhn_tf.models.answers import answer_batches
+from bhn_tf.models.answer_loop import answer_batches
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -210,6 +212,31 @@ class Calibrated(CalibrationState):
             self, of_batch, feed.x, batch_size, verbose, steps, callbacks, num_rows
         )
 
+    # -- what the wrapped model does ---------------------------------------------------
+
+    @functools.wraps(keras.Model.compile)
+    def compile(self, *args, **kwargs):
+        raise _is_of_the_model("compile")
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        raise _is_of_the_model("fit")
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args, **kwargs):
+        raise _is_of_the_model("evaluate")
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, *args, **kwargs):
+        raise _is_of_the_model("train_on_batch")
+
+    @functools.wraps(keras.Model.test_on_batch)
+    def test_on_batch(self, *args, **kwargs):
+        raise _is_of_the_model("test_on_batch")
+
+    def compile_from_config(self, config):
+        """Does nothing: files of before may tell of a `compile` without effect."""
+
     # -- serving ---------------------------------------------------------------------
 
     def export(
@@ -250,3 +277,11 @@ class Calibrated(CalibrationState):
         ```
         """
         return export_calibrated(self, directory, signatures, metrics, class_names)
+
+
+def _is_of_the_model(method: str) -> ValueError:
+    return ValueError(
+        f"A calibrated model has frozen draws and thresholds, and no `{method}`. The "
+        f"model inside has it, `calibrated.model.{method}(...)`; once it has changed, "
+        "calibrate it again: `bhn_tf.conformal.calibrate(calibrated.model, x, y)`."
+    )

@@ -11,9 +11,11 @@ from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.output_calibration import OutputCalibration
 from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
-from bhn_tf.data_feeds import feed_of, of_one_output
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.metrics import ExpectedCalibrationError
-from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
+from bhn_tf.models.compiled_answers import CompiledAnswers
+from bhn_tf.models.predictive_model import PredictiveModel
 
 
 def calibrate(
@@ -64,6 +66,7 @@ def calibrate(
         A `Calibrated`.
 
     Raises:
+        TypeError: If the model is none of these.
         ValueError: If rows have a NaN, labels have no meaning, the score does not fit
             the likelihood, or groups do not fit the rows.
 
@@ -73,15 +76,23 @@ def calibrate(
     possible = calibrated.predict_set(x_new, level=0.9)
     ```
     """
+    if not isinstance(model, PredictiveModel):
+        raise TypeError(
+            "Expected `model` to be a `BayesianHypernet` or a baseline, got "
+            f"{type(model).__name__}."
+            + " Calibrate the model inside, `calibrated.model`, anew."
+            * isinstance(model, Calibrated)
+        )
     check_count("num_samples", num_samples, minimum=0)
     check_count("seed", seed, minimum=0)
-    if feed_of(x).num_rows is None or y is None:
+    feed = feed_of(x, y)
+    if feed.num_rows is None or y is None:
         raise ValueError(
             "Give the calibration rows as arrays, `calibrate(model, x, y)`: every row "
             "is scored once, and labels are looked at before."
         )
     model.check_data(x, y)
-    outputs = outputs_to_calibrate(model, of_one_output(y), score, by)
+    outputs = outputs_to_calibrate(model, feed.y, score, by)
     if temperature and not any(output.classifies for output in outputs):
         raise ValueError(
             "`temperature` recalibrates probabilities of classes, and the model "
@@ -135,6 +146,12 @@ def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
                 "which nothing can be promised of. Leave these rows out, after looking "
                 "at where they come from."
             )
+    if not output.classifies and output.score.is_around_mean and np.isinf(mean).any():
+        raise ValueError(
+            f"The mean is infinite for {np.isinf(mean).sum()} of {mean.size} "
+            f"predictions, and {type(output.score).__name__} lays intervals around it. "
+            "Give `score='quantile'`, which goes by the tails."
+        )
     num_classes = mean.shape[-1] if output.classifies else None
     order, counts, by = _grouped(scores, output.y, output.by, num_classes)
     temperature = temperature and output.classifies

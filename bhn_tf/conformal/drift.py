@@ -13,6 +13,8 @@ import math
 
 import numpy as np
 
+from bhn_tf.arguments import check_probability
+
 _BETS = np.array([-1.0, 0.0, 1.0])
 # Share of the wealth that is spread evenly over the bets after each row.
 _JUMP = 0.01
@@ -117,11 +119,7 @@ class DriftMonitor:
         seed: int = 0,
         output: str | None = None,
     ):
-        if not 0 < false_alarm_rate < 1:
-            raise ValueError(
-                "Expected `false_alarm_rate` to be a probability between 0 and 1, got "
-                f"{false_alarm_rate!r}."
-            )
+        check_probability("false_alarm_rate", false_alarm_rate)
         calibration = calibrated.of_output(output)
         if score is None:
             score = "std" if calibration.makes_intervals else "predictive_entropy"

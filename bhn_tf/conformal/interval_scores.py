@@ -10,10 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.conformal.roots import crossing, whole_crossing
+from bhn_tf.likelihoods.roots import crossing, whole_crossing
 
-# Of a score of 1: how closely bounds are searched for. A threshold is taken to be a
-# little more, for the target that it came from is to be inside.
+# Of a score of 1: what a threshold is raised by, that its own target is inside.
 _TOLERANCE = 1e-6
 
 
@@ -31,32 +30,30 @@ class Predictive:
     def __init__(self, likelihood, raws):
         self._likelihood, self._raws = likelihood, raws
         self.answers = likelihood.summarize(raws)
+        self._search = whole_crossing if likelihood.is_discrete else crossing
 
     def least(self, threshold):
         """The least y with −log P(Y ≤ y) of at most the threshold, [B, ...]."""
         limit = self._loosened(threshold)
-        return self._crossing(lambda y: self.log_tails(y)[0] + limit, self.mean)
+        return self._search(lambda y: self.log_tails(y)[0] + limit, self.mean, self.std)
 
     def greatest(self, threshold):
         """The greatest y with −log P(Y ≥ y) of at most the threshold, [B, ...]."""
         limit = self._loosened(threshold)
-        return -self._crossing(lambda y: self.log_tails(-y)[1] + limit, -self.mean)
+        return -self._search(
+            lambda y: self.log_tails(-y)[1] + limit, -self.mean, self.std
+        )
 
     def _loosened(self, threshold):
         threshold = tf.cast(threshold, self.mean.dtype)
         return threshold + 2 * _TOLERANCE * (1.0 + tf.abs(threshold))
 
-    def _crossing(self, function, start):
-        if self._likelihood.is_discrete:
-            return whole_crossing(function, start, self.std)
-        return crossing(function, start, self.std, _TOLERANCE)
-
-    def possible(self, lower, upper):
+    def possible(self, lower, upper, is_around_mean: bool):
         """Returns the bounds of an interval as y can be, at least as wide.
 
         Numbers that are computed from a bound come back to it but for rounding; whole
         numbers often lie right on it. An interval between two of them becomes the one
-        nearest to the mean.
+        nearest to the mean. Bounds that are laid around it have its rounding, too.
         """
         if self._likelihood.is_discrete:
             lower = tf.math.ceil(lower - _slack_of_counts(lower))
@@ -67,14 +64,10 @@ class Predictive:
                 tf.where(is_empty, nearest, bound) for bound in (lower, upper)
             )
         else:
-            lower = lower - self._rounding(lower)
-            upper = upper + self._rounding(upper)
+            origin = self.mean if is_around_mean else tf.zeros_like(self.mean)
+            lower = lower - _rounding(lower, origin)
+            upper = upper + _rounding(upper, origin)
         return tuple(self._likelihood.possible((lower, upper), self._raws))
-
-    def _rounding(self, bound):
-        epsilon = 4.0 * np.finfo(bound.dtype.as_numpy_dtype).eps
-        slack = epsilon * (tf.abs(bound) + tf.abs(self.mean))
-        return tf.where(tf.math.is_inf(slack), tf.zeros_like(slack), slack)
 
     @property
     def mean(self) -> tf.Tensor:
@@ -96,12 +89,21 @@ class Predictive:
         )
 
 
+def _rounding(bound, origin):
+    epsilon = 4.0 * np.finfo(bound.dtype.as_numpy_dtype).eps
+    slack = epsilon * (tf.abs(bound) + tf.abs(origin))
+    return tf.where(tf.math.is_inf(slack), tf.zeros_like(slack), slack)
+
+
 def _slack_of_counts(bound):
     return tf.minimum(1e-3 + 1e-5 * tf.abs(bound), 0.5)
 
 
 class IntervalConformity:
     """A conformity score of real numbers."""
+
+    #: Whether intervals are laid around the mean; otherwise they end where tails do.
+    is_around_mean = True
 
     def of_targets(self, predictive, y) -> tf.Tensor:
         """Returns the score of each target, higher = stranger.
@@ -168,7 +170,9 @@ class Normalized(IntervalConformity):
         return tf.abs(y - predictive.mean) / predictive.std
 
     def interval(self, predictive, threshold):
-        reach = threshold * predictive.std
+        # Every y has the score 0 beside a spread without an end.
+        is_endless = tf.math.is_inf(predictive.std)
+        reach = tf.where(is_endless, predictive.std, threshold * predictive.std)
         return predictive.mean - reach, predictive.mean + reach
 
 
@@ -185,6 +189,8 @@ class Quantile(IntervalConformity):
     lower, upper = calibrated.predict_interval(x, level=0.9)
     ```
     """
+
+    is_around_mean = False
 
     def of_targets(self, predictive, y):
         return -tf.minimum(*predictive.log_tails(y))
@@ -213,6 +219,8 @@ class LowerBound(IntervalConformity):
     ```
     """
 
+    is_around_mean = False
+
     def of_targets(self, predictive, y):
         return -predictive.log_tails(y)[0]
 
@@ -231,6 +239,8 @@ class UpperBound(IntervalConformity):
     _, at_most = calibrated.predict_interval(x, level=0.9)
     ```
     """
+
+    is_around_mean = False
 
     def of_targets(self, predictive, y):
         return -predictive.log_tails(y)[1]
@@ -275,7 +285,7 @@ class CustomIntervalConformity(IntervalConformity):
 
         def reach(sign):
             start = tf.zeros_like(mean)
-            return crossing(lambda d: outside(d, sign), start, std, tolerance)
+            return crossing(lambda d: outside(d, sign), start, std)
 
         return (
             mean - tf.maximum(reach(-1.0), 0.0),

@@ -9,9 +9,11 @@ and, if scores do not tie, below level + 1 / (n + 1).
 import numpy as np
 import tensorflow as tf
 
-# Levels are read to six decimals, so that ranks are exact integers: in floating point,
-# (n + 1) · level may lie just above or below the intended integer, and a served model
-# gets its level as a float32.
+from bhn_tf.arguments import check_probability
+
+# Levels are read to six decimals, so that ranks are exact integers: in floating-point
+# numbers (n + 1) · level is just above or below an integer that it is meant to be, and
+# a served model gets its level as a float32.
 _PARTS = 10**6
 
 
@@ -28,14 +30,8 @@ def parts_of(level) -> int:
         >>> parts_of(0.9), parts_of(np.float32(0.9))
         (900000, 900000)
     """
-    is_number = np.ndim(level) == 0 and np.asarray(level).dtype.kind == "f"
-    is_number = is_number and 0 < level < 1
-    parts = round(float(level) * _PARTS) if is_number else 0
-    if not 0 < parts < _PARTS:
-        raise ValueError(
-            "Expected `level` to be a probability between 0 and 1, read to six "
-            f"decimals, such as 0.9, got {level!r}."
-        )
+    parts = round(check_probability("level", level) * _PARTS)
+    check_probability("level", parts / _PARTS)
     return parts
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import check_probability
 from bhn_tf.metrics import RejectThreshold
 
 
@@ -70,10 +71,7 @@ def controlled_threshold(
     scores = np.ravel(scores).astype("float64")
     errors = np.ravel(errors).astype(bool)
     for name, value in (("max_error_rate", max_error_rate), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise ValueError(
-                f"Expected `{name}` to be a probability between 0 and 1, got {value!r}."
-            )
+        check_probability(name, value)
     if scores.size != errors.size or not scores.size:
         raise ValueError(
             f"Got {scores.size} scores and {errors.size} errors: give one of each a "

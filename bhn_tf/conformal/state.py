@@ -7,7 +7,7 @@ import tensorflow as tf
 from bhn_tf.conformal.answers import CalibratedAnswers
 from bhn_tf.conformal.output_calibration import OutputCalibration
 from bhn_tf.metrics import RejectThreshold
-from bhn_tf.models.answers import CompiledAnswers
+from bhn_tf.models.compiled_answers import CompiledAnswers
 
 
 class CalibrationState(keras.Model):

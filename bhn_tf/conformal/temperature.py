@@ -10,6 +10,8 @@ import numpy as np
 import scipy.optimize
 import tensorflow as tf
 
+from bhn_tf.two_classes import as_two_classes
+
 # T from 1 / 50 to 50.
 _WIDEST = math.log(50.0)
 
@@ -29,10 +31,8 @@ def tempered(probabilities, temperature) -> tf.Tensor:
         [[0.800000011920929, 0.20000000298023224]]
     """
     p = tf.convert_to_tensor(probabilities)
-    is_binary = p.shape[-1] == 1
-    both = tf.concat([1 - p, p], axis=-1) if is_binary else p
-    scaled = tf.nn.softmax(_log(both) / tf.cast(temperature, p.dtype))
-    return scaled[..., 1:] if is_binary else scaled
+    scaled = tf.nn.softmax(_log(as_two_classes(p)) / tf.cast(temperature, p.dtype))
+    return scaled[..., 1:] if p.shape[-1] == 1 else scaled
 
 
 def fit_temperature(probabilities, classes) -> float:

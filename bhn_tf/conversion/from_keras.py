@@ -73,7 +73,7 @@ def from_keras(
         freeze: Layers whose weights are no longer trained, in the same way; values
             generated for them still are.
         **kwargs: Arguments of `BayesianHypernet`: `likelihood`, `prior_stddev`,
-            `num_examples`, ...
+            `num_examples`, `normalize_targets`, ...
 
     Returns:
         A `BayesianHypernet`, not compiled.

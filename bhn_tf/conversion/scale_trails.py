@@ -15,6 +15,7 @@ import dataclasses
 import keras
 
 from bhn_tf import keras_adapter
+from bhn_tf.layers.einsum_dense import Equation
 from bhn_tf.networks.copying import is_graph
 
 # These layers pass on a positive factor of one channel unchanged.
@@ -212,11 +213,7 @@ def _axis_of_outputs(layer):
         return layer.axis
     if not isinstance(layer, keras.layers.EinsumDense):
         return _channel_axis(layer) if hasattr(layer, "data_format") else -1
-    operands, outputs = layer.equation.replace(" ", "").split("->")
-    labels = [label for label in operands.split(",")[1] if label in outputs]
-    if len(labels) != 1:
+    equation = Equation.of(layer.equation)
+    if len(equation.scaled) != 1:
         return None
-    before, _, after = outputs.partition("...")
-    if labels[0] in before:
-        return before.index(labels[0])
-    return after.index(labels[0]) - len(after)
+    return equation.axis_of_outputs(equation.scaled[0])

@@ -1,6 +1,5 @@
 """A folder of class folders of images, the layout of notMNIST."""
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from bhn_tf.data.prepared_folders import sub_folders
 from bhn_tf.data.sources import Arrays, Source
 from bhn_tf.image_folders import SUFFIXES, images_in, read_image
 from bhn_tf.image_headers import MAX_PIXELS, size_of
+from bhn_tf.user_warnings import warn_user
 
 
 def is_class_folders(folder: Path) -> bool:
@@ -103,11 +103,9 @@ def _warn_of(unreadable: list[Path], folder: Path) -> None:
     shown = [str(file.relative_to(folder)) for file in unreadable[:10]]
     if len(unreadable) > len(shown):
         shown.append(f"and {len(unreadable) - len(shown)} more")
-    warnings.warn(
+    warn_user(
         f"{len(unreadable)} files in {folder} cannot be read as images and were left "
         f"out: {', '.join(shown)}.",
-        # Points to the call of `load`, several functions up.
-        stacklevel=5,
     )
 
 

@@ -84,19 +84,19 @@ def _checked(x: np.ndarray, height: int, width: int, channels: int) -> np.ndarra
     x = np.asarray(x)
     if x.ndim != 4 or x.shape[-1] not in (1, 3) or 0 in x.shape:
         raise ValueError(
-            "`x` must hold at least one image and have the shape [n, h, w, c] with "
-            f"c = 1 or 3; received an array of shape {list(x.shape)}. Grey images "
+            "Expected `x` to hold at least one image and have the shape [n, h, w, c] "
+            f"with c = 1 or 3, got an array of shape {list(x.shape)}. Grey images "
             "without an axis for channels need `x[..., np.newaxis]`."
         )
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise ValueError(
-            "`x` must be floats, normally in [0, 1], or uint8, which is divided by "
-            f"255; received {x.dtype}, whose range of brightness is not known. Convert "
+            "Expected `x` to be floats, normally in [0, 1], or uint8, which is divided "
+            f"by 255, got {x.dtype}, whose range of brightness is not known. Convert "
             "it with `x.astype('float32') / largest_value`."
         )
     if height < 1 or width < 1 or channels not in (1, 3):
         raise ValueError(
-            "Images need a height and a width of at least 1 and 1 or 3 channels; "
-            f"received height={height}, width={width}, channels={channels}."
+            "Expected a height and a width of at least 1 and 1 or 3 channels, got "
+            f"height={height}, width={width}, channels={channels}."
         )
     return x

@@ -82,8 +82,8 @@ def _size(num_examples: int, shape: Sequence[int]) -> tuple[int, ...]:
     size = (num_examples, *shape)
     if not all(isinstance(n, (int, np.integer)) and n > 0 for n in size):
         raise ValueError(
-            "Noise images need a positive whole number of examples and a shape of "
-            "positive whole numbers, such as `uniform(1000, (28, 28, 1))`; received "
+            "Expected a positive whole number of examples and a shape of positive "
+            "whole numbers, such as `uniform(1000, (28, 28, 1))`, got "
             f"num_examples={num_examples!r} and shape={tuple(shape)!r}."
         )
     return tuple(int(n) for n in size)

@@ -35,8 +35,8 @@ def blundell(num_examples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """
     if not isinstance(num_examples, (int, np.integer)) or num_examples < 1:
         raise ValueError(
-            "`num_examples` must be a positive whole number, such as `blundell(50)`; "
-            f"received {num_examples!r}."
+            "Expected `num_examples` to be a positive whole number, such as "
+            f"`blundell(50)`, got {num_examples!r}."
         )
     generator = np.random.default_rng(seed)
     x = generator.uniform(0.0, 0.5, size=(num_examples, 1))

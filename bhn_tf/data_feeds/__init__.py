@@ -14,6 +14,7 @@ from bhn_tf.data_feeds.feed import (
     of_one_output,
     unpacked,
 )
+from bhn_tf.data_feeds.frames import array_of_frame
 from bhn_tf.data_feeds.kinds import feed_of
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NO_BATCH",
     "BatchChecks",
     "Feed",
+    "array_of_frame",
     "feed_of",
     "inputs_of",
     "leaves_of",

@@ -36,8 +36,8 @@ class ArrayFeed(Feed):
             )
         return num_trained
 
-    def labels_and_weights(self):
-        yield self.y, self.sample_weight
+    def labels_and_weights(self, padding=None):
+        yield self.y, self.sample_weight, padding and padding(self.x)
 
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)

@@ -1,7 +1,5 @@
 """`tf.data` as data."""
 
-import warnings
-
 import tensorflow as tf
 from absl import logging
 
@@ -10,9 +8,11 @@ from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_N,
     NO_BATCH,
     Feed,
+    inputs_of,
     targets_not_read,
     unpacked,
 )
+from bhn_tf.user_warnings import warn_user
 
 
 class DatasetFeed(Feed):
@@ -36,10 +36,9 @@ class DatasetFeed(Feed):
             )
         batch_size = tf.nest.flatten(self.x.element_spec)[0].shape[0]
         if tensorflow_adapter.repeats(self.x):
-            warnings.warn(
+            warn_user(
                 "The data set repeats itself, and N counts every repetition of a row: "
                 f"the KL will weigh too little. {HOW_TO_GIVE_N}",
-                stacklevel=5,
             )
         cardinality = int(self.x.cardinality())
         if cardinality >= 0 and batch_size is not None:
@@ -75,15 +74,18 @@ class DatasetFeed(Feed):
         )
         return count
 
-    def labels_and_weights(self):
+    def labels_and_weights(self, padding=None):
         if tensorflow_adapter.is_endless(self.x):
             raise targets_not_read()
-        without_inputs = self.x.map(lambda *batch: unpacked(batch)[1:])
+        batches = self.x
+        if padding is None:
+            batches = batches.map(lambda *batch: (None, *unpacked(batch)[1:]))
         most = self._most
-        for index, batch in enumerate(without_inputs):
+        for index, batch in enumerate(batches):
             if index == most:
                 raise targets_not_read()
-            yield batch
+            _, y, sample_weight = unpacked(batch)
+            yield y, sample_weight, padding and padding(inputs_of(batch))
 
     def checked(self, checks):
         self.refuse_empty()

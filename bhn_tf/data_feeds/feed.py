@@ -77,8 +77,12 @@ class Feed:
         """
         raise NotImplementedError
 
-    def labels_and_weights(self):
-        """Yields the labels of all batches, and their weights, in one pass.
+    def labels_and_weights(self, padding=None):
+        """Yields the labels of all batches, their weights and masks, in one pass.
+
+        Args:
+            padding: Maps inputs to the masks of the outputs; `None` where there are
+                none, so that inputs are not looked at.
 
         Raises:
             ValueError: If the data are endless or can be read only once.

@@ -1,5 +1,7 @@
 """Which kind of data is given: the one place that tells them apart."""
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.feed import Feed, is_text, leaves_of
+from bhn_tf.data_feeds.frames import array_of_frame
 from bhn_tf.data_feeds.generator_feed import GeneratorFeed
 from bhn_tf.data_feeds.loaders import dataset_of_loader, is_loader
 from bhn_tf.data_feeds.py_dataset_feed import PyDatasetFeed
@@ -35,8 +38,13 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
         return GeneratorFeed(x, y, sample_weight)
     if is_loader(x):
         return DatasetFeed(dataset_of_loader(x), y, sample_weight)
-    for name, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
+    named = {"x": x, "y": y, "sample_weight": sample_weight}
+    for name, values in named.items():
         _refuse_no_arrays(name, values)
+    x, y, sample_weight = (
+        keras.tree.map_structure(functools.partial(array_of_frame, name), values)
+        for name, values in named.items()
+    )
     return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
 
 

@@ -50,11 +50,12 @@ class PyDatasetFeed(Feed):
             num_rows(unpacked(self.x[index])[0]) for index in range(self.x.num_batches)
         )
 
-    def labels_and_weights(self):
+    def labels_and_weights(self, padding=None):
         if self.x.num_batches is None:
             raise targets_not_read()
         for index in range(self.x.num_batches):
-            yield unpacked(self.x[index])[1:]
+            x, y, sample_weight = unpacked(self.x[index])
+            yield y, sample_weight, padding and padding(x)
 
     def checked(self, checks):
         self.refuse_empty()

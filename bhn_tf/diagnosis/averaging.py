@@ -5,6 +5,7 @@ from scipy import special
 
 from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
 from bhn_tf.diagnosis.measured_rows import MeasuredRows
+from bhn_tf.metrics.calibration import bins_of
 
 _NUM_BINS = 15
 _NUM_RESAMPLES = 500
@@ -16,6 +17,43 @@ def predictive_log_probs(rows: MeasuredRows) -> np.ndarray:
     """Log of the mean probability over draws, [n]."""
     log_probs = rows.log_probs
     return special.logsumexp(log_probs, axis=1) - np.log(log_probs.shape[1])
+
+
+def possible_labels(log_probs) -> tuple[np.ndarray, list[Finding]]:
+    """Tells which labels some draw holds to be possible, and how many none does.
+
+    Of the latter the logarithm is -inf, and nothing can be said of differences.
+
+    Args:
+        log_probs: Those of `predictive_log_probs`.
+
+    Returns:
+        Booleans [n], and a finding where there are impossible ones.
+
+    Raises:
+        ValueError: If no label is possible.
+    """
+    are_impossible = np.isneginf(log_probs)
+    count, total = int(are_impossible.sum()), len(log_probs)
+    if count == total:
+        raise ValueError(
+            f"All {total:,} labels have probability 0 under every draw. Look at "
+            "whether the likelihood can have such labels, and at their unit."
+        )
+    if not count:
+        return ~are_impossible, []
+    finding = Finding(
+        "impossible_labels",
+        None,
+        "warning",
+        float(count),
+        f"{count:,} of {total:,} labels have probability 0 under every draw, so that "
+        "the NLL is infinite. Gains of averaging and Monte Carlo errors are those of "
+        "the other rows.",
+        "Look at these labels, or take a likelihood that holds nothing for impossible, "
+        "such as `StudentT` for numbers.",
+    )
+    return ~are_impossible, [finding]
 
 
 def gains(rows: MeasuredRows, classifies: bool, seed: int) -> dict[str, Estimate]:
@@ -67,10 +105,8 @@ def ece_of_weights(probabilities, labels, weights) -> np.ndarray:
     """
     confidence = probabilities.max(axis=-1)
     right = probabilities.argmax(axis=-1) == labels
-    edges = np.arange(1, _NUM_BINS) / _NUM_BINS
-    bins = np.searchsorted(edges.astype(confidence.dtype), confidence, side="left")
     gaps = np.zeros([len(labels), _NUM_BINS])
-    gaps[np.arange(len(labels)), bins] = right - confidence
+    gaps[np.arange(len(labels)), bins_of(confidence, _NUM_BINS)] = right - confidence
     return np.abs(weights @ gaps).sum(axis=1) / weights.sum(axis=1)
 
 

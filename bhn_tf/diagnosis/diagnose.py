@@ -1,6 +1,6 @@
 """One call that looks at a posterior from all sides."""
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_count, check_probability
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.diagnosis import averaging, monte_carlo, reliability, widths
 from bhn_tf.diagnosis import layer_posteriors as of_layers
@@ -74,10 +74,7 @@ def diagnose(
     for name, value in (("num_train", num_train), ("max_rows", max_rows)):
         if value is not None:
             check_count(name, value, minimum=2)
-    if not 0 < level < 1:
-        raise ValueError(
-            f"Expected `level` to be a probability such as 0.9, got {level!r}."
-        )
+    check_probability("level", level)
     if feed_of(x).num_rows is None or y is None:
         raise ValueError(
             "Give the rows as arrays, `diagnose(model, x, y)`: some of them are chosen "
@@ -134,13 +131,15 @@ def _require_draws(model):
 def _of_predictions(model, measured, seed, level):
     """Averaging, Monte Carlo error and calibration."""
     classifies = is_classifier(model)
-    gained = averaging.gains(measured, classifies, seed)
     log_probs = averaging.predictive_log_probs(measured)
+    are_possible, findings = averaging.possible_labels(log_probs)
+    possible = measured.where(are_possible)
+    gained = averaging.gains(possible, classifies, seed)
     measurements = {"nll": mean_of(-log_probs)}
     measurements |= {f"gain_of_{name}": gain for name, gain in gained.items()}
-    findings = averaging.findings(gained)
+    findings += averaging.findings(gained)
     if not isinstance(model.posterior, MemberPosterior):
-        errors = monte_carlo.monte_carlo(measured, classifies)
+        errors = monte_carlo.monte_carlo(possible, classifies)
         found = {f"monte_carlo_{k}": v for k, v in errors._asdict().items()}
         measurements |= {k: v for k, v in found.items() if v is not None}
         findings += monte_carlo.findings(errors, measured.log_probs.shape[1])

@@ -51,7 +51,7 @@ def mean_of(values: np.ndarray) -> Estimate:
     """
     values = np.asarray(values, "float64")
     mean = float(values.mean())
-    if len(values) < 2:
+    if len(values) < 2 or np.isinf(mean):
         return Estimate(mean, float("-inf"), float("inf"))
     half = float(_NORMAL_95 * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, mean - half, mean + half)

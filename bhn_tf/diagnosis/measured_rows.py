@@ -10,8 +10,10 @@ import tensorflow as tf
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.likelihoods import Bernoulli, Categorical, Ordinal, Standardized
 from bhn_tf.likelihoods.distributional import Distributional
-from bhn_tf.models.answers import CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
 from bhn_tf.models.baseline_posteriors import MemberPosterior
+from bhn_tf.models.compiled_answers import CompiledAnswers
+from bhn_tf.two_classes import as_two_classes
 
 
 class MeasuredRows(NamedTuple):
@@ -40,6 +42,12 @@ class MeasuredRows(NamedTuple):
     reference_log_probs: np.ndarray
     reference_means: np.ndarray | None
     num_elements: int = 1
+
+    def where(self, are_kept) -> "MeasuredRows":
+        """Returns some of the rows, chosen by booleans [n]."""
+        return keras.tree.map_structure(
+            lambda leaf: leaf[are_kept] if isinstance(leaf, np.ndarray) else leaf, self
+        )
 
 
 def chosen_rows(x, y, max_rows: int | None, seed: int):
@@ -105,6 +113,8 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
             return found
         raws, masks = model.answers.raws(batch[0], values)
         means = model.likelihood.mean(raws)
+        if classifies:
+            means = as_two_classes(means)
         found["means"] = tf.experimental.numpy.moveaxis(means, 0, 1)
         if regresses:
             found["std"] = model.likelihood.summarize(raws, masks)["std"]
@@ -126,12 +136,12 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
         reference = ask(model.posterior.draw(0, None).values)
     return MeasuredRows(
         found["log_probs"].astype("float64"),
-        _two_classes(found.get("means"), classifies),
+        found.get("means"),
         found.get("std"),
         found.get("bounds"),
         _targets(model, rows[1], classifies, regresses),
         reference["log_probs"].astype("float64"),
-        _two_classes(reference.get("means"), classifies),
+        reference.get("means"),
         num_elements(model, rows[1]),
     )
 
@@ -150,13 +160,6 @@ def num_elements(model, y) -> int:
         elements = coded.shape[1 : len(part.element_shape(shape))]
         total += math.prod(elements) if part.reduction == "sum" else 1
     return total
-
-
-def _two_classes(means, classifies):
-    """Probabilities of both classes if the model gives only that of class 1."""
-    if classifies and means.shape[-1] == 1:
-        return np.concatenate([1 - means, means], axis=-1)
-    return means
 
 
 def _targets(model, y, classifies, regresses):

@@ -2,6 +2,7 @@
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.weight_norm import WeightNorm
 
 
@@ -45,7 +46,7 @@ class WeightNormConv1D(_WeightNormConv, keras.layers.Conv1D):
             return super()._product(inputs, kernel)
         # As in Keras, since `convolution_op` does not support causal padding.
         return keras.ops.conv(
-            keras.ops.pad(inputs, self._compute_causal_padding()),
+            keras.ops.pad(inputs, keras_adapter.causal_padding_of(self)),
             kernel,
             strides=list(self.strides),
             padding="valid",

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import generated_value
 
 
@@ -49,7 +50,7 @@ class _GivenMask:
 
 class _GivenSpatialMask(_GivenMask):
     def _mask_shape(self, inputs):
-        return tf.stack(self._get_noise_shape(inputs))
+        return tf.stack(keras_adapter.noise_shape_of(self, inputs))
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -2,12 +2,55 @@
 
 import re
 import string
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from bhn_tf.layers.generated import is_of_rows
 from bhn_tf.layers.weight_norm import WeightNorm
+
+
+class Equation(NamedTuple):
+    """The labels of an equation such as "...x,xy->...y", dots included.
+
+    Attributes:
+        inputs: Labels of the inputs' axes.
+        kernel: Labels of the kernel's axes, without dots.
+        outputs: Labels of the outputs' axes.
+    """
+
+    inputs: str
+    kernel: str
+    outputs: str
+
+    @classmethod
+    def of(cls, text: str) -> "Equation":
+        """Reads an equation as `keras.layers.EinsumDense` has it."""
+        return cls(*re.split(",|->", text.replace(" ", "")))
+
+    def without_dots(self, rank: int) -> "Equation":
+        """The same for inputs of a rank, with unused letters for dots."""
+        unused = [i for i in string.ascii_letters if i not in "".join(self)]
+        dots = "".join(unused[: rank - len(self.inputs.replace("...", ""))])
+        return Equation(*(labels.replace("...", dots) for labels in self))
+
+    @property
+    def summed(self) -> list[str]:
+        """Labels of inputs and kernel alone, in the order of the inputs."""
+        return [i for i in self.inputs if i in self.kernel and i not in self.outputs]
+
+    @property
+    def scaled(self) -> list[str]:
+        """Labels of kernel and outputs, in the order of the kernel."""
+        return [label for label in self.kernel if label in self.outputs]
+
+    def axis_of_outputs(self, label: str) -> int:
+        """The axis with a label; behind dots it is counted from the end."""
+        before, _, behind = self.outputs.partition("...")
+        if label in before:
+            return before.index(label)
+        return behind.index(label) - len(behind)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -31,17 +74,8 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
     ```
     """
 
-    def _labels(self):
-        """Labels of the kernel's axes and of the outputs'.
-
-        Dots are left out; the third result is whether they stand before the outputs'.
-        """
-        operands, outputs = self.equation.replace(" ", "").split("->")
-        kernel = operands.split(",")[1]
-        return kernel, outputs.replace("...", ""), outputs.startswith("...")
-
     def _norm_axes(self):
-        kernel, outputs, _ = self._labels()
+        _, kernel, outputs = Equation.of(self.equation)
         return [axis for axis, label in enumerate(kernel) if label not in outputs]
 
     def _product(self, inputs, kernel):
@@ -49,13 +83,14 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         # gets wrong in half precision on CPUs with AMX or AVX512-FP16; of stacks of
         # rank 4, `tf.matmul` reads beyond the kernel (TensorFlow issue 117700). A
         # single product of two matrices is right everywhere, and fast.
-        of_inputs, of_kernel, of_outputs = self._letters(len(inputs.shape))
+        equation = Equation.of(self.equation).without_dots(len(inputs.shape))
+        of_inputs, of_kernel, of_outputs = equation
         summed = [label for label in of_kernel if label in of_inputs]
         products = [label for label in of_inputs + of_kernel if label not in summed]
         if sorted(products) != sorted(of_outputs):
             # A kernel for each position, or a sum over positions.
-            equation = f"{of_inputs},{of_kernel}->{of_outputs}"
-            return keras.ops.einsum(equation, inputs, kernel)
+            letters = f"{of_inputs},{of_kernel}->{of_outputs}"
+            return keras.ops.einsum(letters, inputs, kernel)
         axes = [
             [labels.index(label) for label in summed]
             for labels in (of_inputs, of_kernel)
@@ -63,36 +98,22 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
         outputs = keras.ops.tensordot(inputs, kernel, axes)
         return keras.ops.transpose(outputs, [products.index(i) for i in of_outputs])
 
-    def _letters(self, rank):
-        """Labels of inputs of that rank, the kernel and outputs; letters for dots."""
-        equation = self.equation.replace(" ", "")
-        inputs, kernel, outputs = re.split(",|->", equation)
-        unused = [letter for letter in string.ascii_letters if letter not in equation]
-        dots = "".join(unused[: rank - len(inputs.replace("...", ""))])
-        return inputs.replace("...", dots), kernel, outputs.replace("...", dots)
-
     def _axes_of_inputs(self, input_shape):
-        inputs, kernel, outputs = self._letters(len(input_shape))
-        return [
-            axis
-            for axis, label in enumerate(inputs)
-            if label in kernel and label not in outputs
-        ]
+        equation = Equation.of(self.equation).without_dots(len(input_shape))
+        return [equation.inputs.index(label) for label in equation.summed]
 
     def _inputs_over_kernel(self, values):
         # In the order of the inputs' axes, which need not be the kernel's.
-        inputs, _, outputs = re.split(",|->", self.equation.replace(" ", ""))
-        kernel, _, _ = self._labels()
-        of_inputs = [i for i in inputs if i in kernel and i not in outputs]
-        summed = [label for label in kernel if label in of_inputs]
+        equation = Equation.of(self.equation)
+        of_inputs = equation.summed
+        summed = [label for label in equation.kernel if label in of_inputs]
         values = tf.transpose(values, [of_inputs.index(label) for label in summed])
-        sizes = zip(kernel, self.direction.shape, strict=True)
+        sizes = zip(equation.kernel, self.direction.shape, strict=True)
         return tf.reshape(values, [n if i in summed else 1 for i, n in sizes])
 
     def _axes_of_scales(self, rank):
-        kernel, outputs, dots_first = self._labels()
-        shift = rank - len(outputs) if dots_first else 0
-        return [shift + outputs.index(label) for label in kernel if label in outputs]
+        equation = Equation.of(self.equation)
+        return [equation.axis_of_outputs(label) % rank for label in equation.scaled]
 
     def _over_outputs(self, values, variable, outputs):
         is_per_row = is_of_rows(values, variable)

@@ -13,25 +13,29 @@ scope.
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 
 _local = threading.local()
 
 
-def _stack() -> list[Mapping[int, tf.Tensor]]:
+def _stack() -> list[Mapping[int, Any]]:
     if not hasattr(_local, "stack"):
         _local.stack = []
     return _local.stack
 
 
 @contextlib.contextmanager
-def generated_values(values: Mapping[int, tf.Tensor]) -> Iterator[None]:
-    """Gives variables a generated value within the scope.
+def generated_values(values: Mapping[int, Any]) -> Iterator[None]:
+    """Gives variables a generated value within the scope, and layers what they share.
 
     Args:
-        values: Maps `id(variable)` to a float32 tensor of the variable's shape, or
-            of that shape behind a leading axis of rows: one value for each row.
+        values: By `id` of what it is for. For a variable, a float32 tensor of its
+            shape, or of that shape behind a leading axis of rows: one value for each
+            row. For a dropout layer that is drawn, the seed of its mask; for a
+            `WeightNorm` layer, its `shared_by_draws()`; for a recurrent cell, its
+            `CellWeights`.
 
     Example:
     ```python
@@ -50,8 +54,8 @@ def generated_values(values: Mapping[int, tf.Tensor]) -> Iterator[None]:
         _stack().pop()
 
 
-def generated_value(owner) -> tf.Tensor | None:
-    """Returns the value that the scope has for an object, or `None`."""
+def generated_value(owner) -> Any:
+    """Returns what the scope has for a variable, layer or cell, or `None`."""
     for values in reversed(_stack()):
         if id(owner) in values:
             return values[id(owner)]

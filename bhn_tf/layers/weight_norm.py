@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import (
     current_value,
     generated_value,
@@ -81,7 +82,7 @@ class WeightNorm(RandomLayer):
     @property
     def direction(self):
         """The variable v, which Keras's layers call their kernel."""
-        return self._kernel if hasattr(self, "_kernel") else self.kernel
+        return keras_adapter.kernel_of(self)
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -215,23 +216,32 @@ class WeightNorm(RandomLayer):
         """Axes of outputs of that rank that the scales' axes stand for, in order."""
         return [self._channel_axis() % rank]
 
-    def moments_of_outputs(self, outputs) -> tuple[tf.Tensor, tf.Tensor]:
+    def moments_of_outputs(self, outputs, masks) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of pre-activations over all but the scales' axes.
 
         Args:
             outputs: A list of pre-activations [B, ...], one for each use of the layer.
+            masks: Which of them are no padding, of leading axes, or `None`; for each.
 
         Returns:
             Two tensors of the scale's size, flat.
         """
-        flat = []
-        for values in outputs:
+
+        def flat(values):
             rank = len(values.shape)
             kept = self._axes_of_scales(rank)
             others = [axis for axis in range(rank) if axis not in kept]
             values = tf.transpose(tf.cast(values, tf.float32), others + kept)
-            flat.append(tf.reshape(values, [-1, tf.size(self.scale)]))
-        return tf.nn.moments(tf.concat(flat, axis=0), axes=[0])
+            return tf.reshape(values, [-1, tf.size(self.scale)])
+
+        values = tf.concat(list(map(flat, outputs)), axis=0)
+        if all(mask is None for mask in masks):
+            return tf.nn.moments(values, axes=[0])
+        counts = [
+            flat(tf.broadcast_to(_with_axes_of(mask, each), each.shape))
+            for each, mask in zip(outputs, masks, strict=True)
+        ]
+        return tf.nn.weighted_moments(values, [0], tf.concat(counts, axis=0))
 
     def folded_kernel(self) -> tf.Tensor:
         """The kernel with its scales in it, of the scope that the call is made in."""
@@ -289,3 +299,10 @@ class WeightNorm(RandomLayer):
             **super().get_config(),
             "scale_initializer": keras.initializers.serialize(self.scale_initializer),
         }
+
+
+def _with_axes_of(mask, values):
+    """A mask with an axis of 1 for each that it lacks; `None` masks nothing."""
+    if mask is None:
+        return tf.ones([1] * len(values.shape), tf.bool)
+    return mask[(..., *[None] * (len(values.shape) - len(mask.shape)))]

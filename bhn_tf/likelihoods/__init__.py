@@ -85,8 +85,11 @@ def get(identifier) -> Likelihood:
     """Returns a likelihood for a name or an instance, or a `Joint` for several.
 
     Args:
-        identifier: A name such as "categorical", "gaussian" or "poisson", an instance,
-            or for several outputs a list or a dictionary by output name.
+        identifier: A name: "bernoulli", "beta", "categorical", "censored_log_normal",
+            "gaussian", "laplace", "log_normal", "mixture", "negative_binomial",
+            "ordinal", "poisson", "student_t", "weibull",
+            "zero_inflated_negative_binomial" or "zero_inflated_poisson"; an instance;
+            or for several outputs a list or a dictionary of such by output name.
 
     Raises:
         ValueError: If it is none of these; for a Keras loss, it says what to use.

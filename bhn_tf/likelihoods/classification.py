@@ -14,6 +14,7 @@ from bhn_tf.likelihoods.likelihood import (
     match_targets,
     require_rank,
 )
+from bhn_tf.two_classes import as_two_classes
 
 
 class _FromActivation(Likelihood):
@@ -153,7 +154,10 @@ class Categorical(_FromActivation):
         log_probs = tf.nn.log_softmax(raw) if self.from_logits else _log(raw)
         y = self.coded_labels(y, raw.shape)
         if _is_one_hot(y, raw.shape):
-            return tf.reduce_sum(tf.cast(y, raw.dtype) * log_probs, axis=-1)
+            y = tf.cast(y, raw.dtype)
+            # A class that a logit of -inf rules out: 0 times its log would be NaN.
+            log_probs = tf.where(y == 0, tf.zeros_like(log_probs), log_probs)
+            return tf.reduce_sum(y * log_probs, axis=-1)
         return tf.gather(
             log_probs,
             tf.cast(y, tf.int32),
@@ -259,7 +263,7 @@ class Bernoulli(_FromActivation):
     def summarize(self, raws, mask=None):
         probabilities = self.mean(raws)
         samples = tf.experimental.numpy.moveaxis(probabilities, 0, 1)
-        two_classes = tf.stack([1 - samples, samples], axis=-1)
+        two_classes = as_two_classes(samples[..., tf.newaxis])
         scores = {
             name: _mean_over_outputs(score(two_classes), mask)
             for name, score in uncertainty.SCORES.items()

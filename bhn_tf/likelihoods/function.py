@@ -1,7 +1,6 @@
 """The likelihood given by a user's function of raw outputs."""
 
 import types
-import warnings
 
 import keras
 import tensorflow as tf
@@ -10,6 +9,7 @@ import tensorflow_probability as tfp
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
 from bhn_tf.likelihoods.support import kept_possible
+from bhn_tf.user_warnings import warn_user
 
 tfd = tfp.distributions
 
@@ -90,9 +90,10 @@ class Distribution(Distributional):
         return match_targets(y, batch + event)
 
     def valid_elements(self, y, raw_shape):
-        valid = tf.math.is_finite(tf.cast(y, tf.float32))
+        y = tf.cast(y, tf.float32)
+        valid = tf.math.is_finite(y)
         if self.is_discrete:
-            valid = valid & (tf.cast(y, tf.float32) == tf.floor(tf.cast(y, tf.float32)))
+            valid = valid & (y == tf.floor(y))
         _, event = self._batch_and_event_shape(raw_shape)
         return tf.reduce_all(valid, axis=list(range(-len(event), 0)))
 
@@ -142,10 +143,9 @@ def _warn_unless_registered(function) -> None:
     kind = function if isinstance(function, types.FunctionType) else type(function)
     name = keras.saving.get_registered_name(kind)
     if keras.saving.get_registered_object(name) is None:
-        warnings.warn(
+        warn_user(
             f"{function!r} is not registered: a saved model will be loaded only with "
             "`custom_objects` (with a lambda, only with `safe_mode=False`). Write it "
             "as `def` with a name of its own, behind "
             "`@keras.saving.register_keras_serializable()`.",
-            stacklevel=3,
         )

@@ -140,8 +140,7 @@ class Joint(Likelihood, keras.layers.Layer):
             )
         return labels
 
-    def _weights(self, weight) -> list:
-        """A weight or `None` for each output."""
+    def weights_of_outputs(self, weight) -> list:
         if isinstance(weight, dict):
             unknown = set(weight) - set(self.names)
             if unknown:
@@ -169,7 +168,7 @@ class Joint(Likelihood, keras.layers.Layer):
             function,
             self._labels(y),
             self.flatten(raw),
-            self._weights(weight),
+            self.weights_of_outputs(weight),
             self._masks(mask),
         )
 
@@ -228,7 +227,7 @@ class Joint(Likelihood, keras.layers.Layer):
             lambda part, *values: part.valid_labels(*values),
             self._labels(y),
             raw_shape,
-            self._weights(weight),
+            self.weights_of_outputs(weight),
             self._masks(mask),
         )
         return tf.reduce_all(tf.stack(valid))
@@ -238,7 +237,7 @@ class Joint(Likelihood, keras.layers.Layer):
             lambda part, *values: part.check_labels(*values),
             self._labels(y),
             raw_shape,
-            self._weights(weight),
+            self.weights_of_outputs(weight),
             self._masks(mask),
         )
 

@@ -133,6 +133,10 @@ class Likelihood:
         """The likelihood of each output, in the order of the outputs."""
         return [self]
 
+    def weights_of_outputs(self, weight) -> list:
+        """A weight or `None` for each output, in the order of the outputs."""
+        return [weight]
+
     def named_log_probs(self, y, raw, weight=None, mask=None) -> dict[str, tf.Tensor]:
         """`log_prob` of each output by name, if there are several."""
         return {}
@@ -186,7 +190,9 @@ class Likelihood:
         shape, y = self.element_shape(raw.shape), self.coded_labels(y, raw.shape)
         if weight is not None:
             weight = tf.cast(align(weight, shape, "weight"), raw.dtype)
-        real = self._real(y, raw.shape, mask)
+        real = both(
+            self.counted_elements(raw.shape, mask=mask), self.has_label(y, raw.shape)
+        )
         counted = both(real, None if weight is None else weight != 0)
         if counted is not None:
             # 0.5 is harmless as a logit, as a probability and as a number.
@@ -203,12 +209,6 @@ class Likelihood:
         real = tf.ones_like(elements) if real is None else tf.cast(real, total.dtype)
         num_real = _sum_of_rows(tf.broadcast_to(real, tf.shape(elements)))
         return total / tf.maximum(num_real, 1.0)
-
-    def _real(self, y, raw_shape, mask):
-        """Which elements are no padding and have a label; `None` for all."""
-        if mask is not None:
-            mask = tf.cast(align(mask, self.element_shape(raw_shape), "mask"), tf.bool)
-        return both(mask, self.has_label(y, raw_shape))
 
     def predictive_log_prob(self, log_probs) -> tf.Tensor:
         """Returns log of the mean probability over draws, [B], from [S, B]."""
@@ -250,6 +250,27 @@ class Likelihood:
         """
         return self
 
+    # -- what counts ------------------------------------------------------------------
+
+    def counted_elements(self, raw_shape, weight=None, mask=None):
+        """Which elements count: all that have a weight and are no padding.
+
+        Args:
+            raw_shape: Shape of the raw outputs, rows first; entries may be `None`.
+            weight: Weights of rows or elements, or `None`.
+            mask: Which elements are no padding, or `None`.
+
+        Returns:
+            Booleans of leading axes of the elements, with axes of 1 for the others;
+            `None` where all count.
+        """
+        shape = self.element_shape(raw_shape)
+        if mask is not None:
+            mask = tf.cast(align(mask, shape, "mask"), tf.bool)
+        if weight is not None:
+            weight = tf.cast(align(weight, shape, "weight"), tf.float64) != 0
+        return both(mask, weight)
+
     # -- checks of labels -------------------------------------------------------------
 
     def valid_labels(self, y, raw_shape, weight=None, mask=None) -> tf.Tensor:
@@ -273,7 +294,8 @@ class Likelihood:
         if np.asarray(y).dtype.kind in "OSU":
             raise ValueError(
                 f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
-                f"{self.label_advice(raw_shape)}"
+                f"{self.label_advice(raw_shape)} Numbers that are kept as objects are "
+                "such after `y.astype('float32')`."
             )
         valid, counted = self._valid_and_counted(y, raw_shape, weight, mask)
         if counted is None:
@@ -294,10 +316,8 @@ class Likelihood:
         # Labels may have any number of rows, even if the network's batch size is fixed.
         raw_shape = (None, *raw_shape[1:])
         y = self.coded_labels(y, raw_shape)
-        counted = self._real(y, raw_shape, mask)
-        if weight is not None:
-            weight = align(weight, self.element_shape(raw_shape), "weight")
-            counted = both(counted, tf.cast(weight, tf.float32) != 0)
+        counted = self.counted_elements(raw_shape, weight, mask)
+        counted = both(counted, self.has_label(y, raw_shape))
         return self.valid_elements(y, raw_shape), counted
 
     def get_config(self):

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import scipy.special
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -59,7 +60,6 @@ class Mixture(LocationScale):
         super().__init__(numbers, trainable, heteroscedastic, reduction, **kwargs)
         self.num_components = num_components
         spread = np.linspace(-1, 1, num_components) if num_components > 1 else [0.0]
-        self.stddev_of_unit = float(np.sqrt(1 + np.mean(np.square(spread))))
         # Means and standard deviations are in units of `stddev`, which may be set.
         for name, values in {
             "logits": [0.0] * num_components,
@@ -67,6 +67,17 @@ class Mixture(LocationScale):
             "log_ratios": [0.0] * num_components,
         }.items():
             self._add_state(name, values, trainable)
+
+    @property
+    def stddev_of_unit(self):
+        """From shares, means and standard deviations as they are now."""
+        logits, offsets, log_ratios = (
+            keras.ops.convert_to_numpy(weight).astype("float64")
+            for weight in (self.logits, self.offsets, self.log_ratios)
+        )
+        shares = scipy.special.softmax(logits)
+        variance = shares @ (np.exp(2 * log_ratios) + offsets**2)
+        return float(np.sqrt(variance - (shares @ offsets) ** 2))
 
     @property
     def outputs_per_target(self):

@@ -29,9 +29,17 @@ class Range:
         """
         # Allows arrays without axes, such as NumPy's sums, but no text.
         is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
-        if not (is_number and self.low < value < self.high and math.isfinite(value)):
+        if not (is_number and self._holds(float(value))):
             raise ValueError(f"Expected `{name}` to be {self.words}, got {value!r}.")
+        if not self._holds(kept := _in_float32(value)):
+            raise ValueError(
+                f"Expected `{name}` to be {self.words}, got {value!r}, which in "
+                f"float32 is {kept:g}."
+            )
         return float(value)
+
+    def _holds(self, value) -> bool:
+        return self.low < value < self.high and math.isfinite(value)
 
     def weight_name(self, name: str) -> str:
         return f"log_{name}" if math.isinf(self.high) else f"logit_{name}"
@@ -46,6 +54,13 @@ class Range:
             # Adding a `low` of 0 would cost an operation.
             return tf.exp(weight) + self.low if self.low else tf.exp(weight)
         return self.low + (self.high - self.low) * tf.sigmoid(weight)
+
+
+def _in_float32(value) -> float:
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = float(np.float32(value))
+    # Processors take what is less for 0.
+    return rounded if abs(rounded) >= np.finfo("float32").tiny else 0.0
 
 
 POSITIVE = Range(0.0, math.inf, "a positive number")

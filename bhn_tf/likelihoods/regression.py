@@ -129,7 +129,8 @@ class StudentT(LocationScale):
     @property
     def stddev_of_unit(self):
         df = float(self.number("df", tf.float32))
-        return math.sqrt(df / (df - 2.0))
+        # Learned, it may come closer to 2 than float32 can tell.
+        return math.sqrt(df / (df - 2.0)) if df > 2.0 else math.inf
 
     def distribution(self, raw):
         parts = self.parts(raw)

@@ -37,9 +37,8 @@ def log_tails(distribution, y, is_discrete: bool = False):
         >>> float(lower), round(float(upper))
         (0.0, -257)
     """
-    _require_single_numbers(distribution)
     shape = tf.broadcast_static_shape(y.shape, distribution.batch_shape)
-    y = y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
+    y = _for_each(distribution, y)
     lower, upper = _tails(distribution, y, is_discrete)
     density = distribution.log_prob(y)
     is_outside = tf.logical_or(*outside(distribution, y, density))
@@ -56,6 +55,8 @@ def log_tails(distribution, y, is_discrete: bool = False):
 
 
 def _tails(distribution, y, is_discrete):
+    if isinstance(distribution, tfd.Mixture):
+        return _mixture(distribution, y, is_discrete)
     exact = _EXACT.get(type(distribution))
     if exact is not None:
         return exact(distribution, y)
@@ -89,14 +90,61 @@ def cdf(distribution, y, is_discrete: bool = False):
         >>> float(cdf(tfd.Weibull(1.5, 1.0), tf.constant(-1.0)))
         0.0
     """
-    _require_single_numbers(distribution)
-    y = y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
-    if is_discrete and type(distribution) in _EXACT:
+    y = _for_each(distribution, y)
+    if isinstance(distribution, _MIXTURES):
+        return _mixed(cdf, distribution, y, is_discrete)
+    if type(distribution) in _EXACT:
         return tf.exp(_tails(distribution, y, is_discrete)[0])
-    found = distribution.cdf(y)
+    return _between(distribution, y, distribution.cdf(y), 0.0, 1.0)
+
+
+def survival(distribution, y, is_discrete: bool = False):
+    """Returns P(Y > y): 1 below and 0 above all that is possible.
+
+    Args:
+        distribution, y, is_discrete: As of `cdf`.
+
+    Raises:
+        NotImplementedError: If the distribution has no CDF.
+
+    Example:
+        >>> float(survival(tfd.Deterministic(0.0), tf.constant(0.0)))
+        0.0
+    """
+    y = _for_each(distribution, y)
+    if isinstance(distribution, _MIXTURES):
+        return _mixed(survival, distribution, y, is_discrete)
+    if isinstance(distribution, tfd.Deterministic):
+        return tf.cast(y < distribution.loc, y.dtype)
+    if type(distribution) in _EXACT:
+        y = y + 1.0 if is_discrete else y
+        return tf.exp(_tails(distribution, y, is_discrete)[1])
+    found = distribution.survival_function(y)
+    return _between(distribution, y, found, 1.0, 0.0)
+
+
+def _for_each(distribution, y):
+    _require_single_numbers(distribution)
+    return y + tf.zeros(distribution.batch_shape_tensor(), y.dtype)
+
+
+def _mixed(probability, distribution, y, is_discrete):
+    if isinstance(distribution, tfd.MixtureSameFamily):
+        shares = distribution.mixture_distribution.probs_parameter()
+        components = distribution.components_distribution
+        parts = probability(components, y[..., tf.newaxis], is_discrete)
+    else:
+        shares = distribution.cat.probs_parameter()
+        each = [probability(part, y, is_discrete) for part in distribution.components]
+        parts = tf.stack(each, axis=-1)
+    return tf.reduce_sum(shares * parts, axis=-1)
+
+
+def _between(distribution, y, found, below, above):
+    """What TFP gave, where y is possible; elsewhere it may be anything."""
     is_below, is_above = outside(distribution, y, found)
-    found = tf.where(is_below, tf.zeros_like(found), found)
-    return tf.where(is_above, tf.ones_like(found), found)
+    found = tf.where(is_below, tf.constant(below, y.dtype), found)
+    return tf.where(is_above, tf.constant(above, y.dtype), found)
 
 
 def _is_possible(distribution, y):
@@ -163,15 +211,16 @@ def _negative_binomial(distribution, y):
 
 
 def _beta(distribution, y):
+    share = _wide(tf.clip_by_value(y, 0.0, 1.0))
     first, second = (
-        part + tf.zeros_like(y)
+        _wide(part) + tf.zeros_like(share)
         for part in (distribution.concentration1, distribution.concentration0)
     )
-    share = tf.clip_by_value(y, 0.0, 1.0)
-    return (
-        tf.math.log(tf.math.betainc(first, second, share)),
-        tf.math.log(tf.math.betainc(second, first, 1.0 - share)),
-    )
+    lower = tf.math.betainc(first, second, share)
+    upper = tf.math.betainc(second, first, 1.0 - share)
+    # The rest of a small share rounds to 1.
+    upper = tf.where(lower < 0.5, 1.0 - lower, upper)
+    return tuple(tf.cast(tf.math.log(tail), y.dtype) for tail in (lower, upper))
 
 
 def _log_normal(distribution, y):
@@ -196,6 +245,11 @@ def _weibull(distribution, y):
     )
 
 
+def _gumbel(distribution, y):
+    hazard = tf.exp((distribution.loc - y) / distribution.scale)
+    return -hazard, tfp.math.log1mexp(hazard)
+
+
 def _student_t(distribution, y):
     mirrored = 2.0 * distribution.loc - y
     return distribution.log_cdf(y), distribution.log_cdf(mirrored)
@@ -215,21 +269,22 @@ def _mixture_of_one_family(distribution, y):
     )
 
 
-def _mixture(distribution, y):
+def _mixture(distribution, y, is_discrete):
     weights = tf.nn.log_softmax(distribution.cat.logits_parameter())
-    tails = [_tails(each, y, False) for each in distribution.components]
+    tails = [_tails(each, y, is_discrete) for each in distribution.components]
     return tuple(
         tf.reduce_logsumexp(weights + tf.stack(parts, axis=-1), axis=-1)
         for parts in zip(*tails, strict=True)
     )
 
 
+_MIXTURES = (tfd.Mixture, tfd.MixtureSameFamily)
 _COUNTS = (tfd.Poisson, tfd.NegativeBinomial)
 _EXACT = {
     tfd.Beta: _beta,
     tfd.Deterministic: _deterministic,
+    tfd.Gumbel: _gumbel,
     tfd.LogNormal: _log_normal,
-    tfd.Mixture: _mixture,
     tfd.MixtureSameFamily: _mixture_of_one_family,
     tfd.NegativeBinomial: _negative_binomial,
     tfd.Poisson: _poisson,

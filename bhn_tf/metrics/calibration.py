@@ -18,7 +18,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf import keras_adapter
 from bhn_tf.metrics.labelled_items import labelled_items
+from bhn_tf.two_classes import as_two_classes
 
 
 def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -26,24 +28,37 @@ def _weighted(weight: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     return tf.where(weight == 0, tf.zeros_like(values), weight * values)
 
 
-def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
-    """Confidence, correctness and bin of each item, [n] each.
+def bins_of(confidence: tf.Tensor, num_bins: int) -> tf.Tensor:
+    """Returns the number of the bin of each confidence, [n].
 
-    Bins are of equal width, (low, high]; 0 is in the first.
+    Args:
+        confidence: [n], from 0 to 1.
+        num_bins: Of equal width, (low, high]; 0 is in the first.
+
+    Example:
+        >>> bins_of(tf.constant([0.0, 0.5, 0.6]), 2).numpy().tolist()
+        [0, 0, 1]
     """
+    # Compared with the edges themselves: in `ceil(p * num_bins)` 0.07 * 100 > 7.
+    inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, confidence.dtype)
+    return tf.searchsorted(inner_edges, confidence, side="left")
+
+
+def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
+    """Confidence [n], how far it was right [n] and its bin [n]."""
     if p.shape[-1] == 1:
         confidence, correct = p[:, 0], target[:, 0]
     else:
         confidence = tf.reduce_max(p, axis=-1)
         correct = tf.gather(target, tf.argmax(p, axis=-1), axis=-1, batch_dims=1)
-    # Compares with the edges, since `ceil(p * num_bins)` rounds: 0.07 * 100 > 7.
-    inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, p.dtype)
-    return confidence, correct, tf.searchsorted(inner_edges, confidence, side="left")
+    return confidence, correct, bins_of(confidence, num_bins)
 
 
 def _checked_num_bins(num_bins: int) -> int:
     if num_bins < 1 or num_bins != int(num_bins):
-        raise ValueError(f"`num_bins` must be a whole number >= 1. Given: {num_bins}")
+        raise ValueError(
+            f"Expected `num_bins` to be a whole number of at least 1, got {num_bins}."
+        )
     return int(num_bins)
 
 
@@ -52,7 +67,7 @@ class _ProbabilityMetric(keras.metrics.Metric):
 
     def __init__(self, sums: dict[str, tuple], name: str, dtype):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"  # for EarlyStopping(mode="auto")
+        keras_adapter.set_lower_is_better(self)
         state_dtype = keras.backend.result_type(self.dtype, "float32")
         for key, shape in sums.items():
             sum_ = self.add_variable(shape, "zeros", dtype=state_dtype, name=key)
@@ -60,7 +75,7 @@ class _ProbabilityMetric(keras.metrics.Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch: labels, probabilities and, optionally, weights [B, ...]."""
-        mask = getattr(y_pred, "_keras_mask", None)
+        mask = keras_adapter.mask_of(y_pred)
         self._add(*labelled_items(y_true, y_pred, sample_weight, mask))
 
 
@@ -107,10 +122,8 @@ class NegativeLogLikelihood(_MeanOfItems):
         super().__init__(name, dtype)
 
     def _values(self, target, p):
-        if p.shape[-1] == 1:
-            target = tf.concat([1 - target, target], axis=-1)
-            p = tf.concat([1 - p, p], axis=-1)
-        # Rounding may leave a mean just above 1, and the other class below 0.
+        target, p = as_two_classes(target), as_two_classes(p)
+        # A mean that rounding left just above 1 leaves the other class below 0.
         log_p = tf.math.log(tf.maximum(p, 0.0))
         # A term with target 0 is 0, even if the logarithm is infinite.
         terms = tf.where(target > 0, target * log_p, tf.zeros_like(p))

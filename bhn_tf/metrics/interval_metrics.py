@@ -9,7 +9,8 @@ import keras
 from keras import ops
 
 from bhn_tf import keras_adapter
-from bhn_tf.metrics.intervals import checked_level
+from bhn_tf.arguments import check_probability
+from bhn_tf.two_classes import as_two_classes
 
 
 class _MeanOfTargets(keras.metrics.Mean):
@@ -50,8 +51,8 @@ class IntervalCoverage(_OfBounds):
 
     def _of_bounds(self, y, lower, upper):
         inside = ops.cast((lower <= y) & (y <= upper), lower.dtype)
-        sum_of_all = y + lower + upper
-        return ops.where(ops.isnan(sum_of_all), sum_of_all, inside)
+        is_unknown = ops.isnan(y) | ops.isnan(lower) | ops.isnan(upper)
+        return ops.where(is_unknown, float("nan"), inside)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -84,8 +85,8 @@ class IntervalScore(_OfBounds):
 
     def __init__(self, level: float, name: str = "interval_score", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
-        self.level = checked_level(level)
+        keras_adapter.set_lower_is_better(self)
+        self.level = check_probability("level", level)
 
     def _of_bounds(self, y, lower, upper):
         outside = ops.maximum(lower - y, 0) + ops.maximum(y - upper, 0)
@@ -110,8 +111,8 @@ class Pinball(_MeanOfTargets):
 
     def __init__(self, level: float, name: str = "pinball", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
-        self.level = checked_level(level)
+        keras_adapter.set_lower_is_better(self)
+        self.level = check_probability("level", level)
 
     def _values(self, y, quantile):
         y, quantile = _of_one_rank(y, quantile)
@@ -134,7 +135,7 @@ class CRPS(_MeanOfTargets):
 
     def __init__(self, name: str = "crps", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "down"
+        keras_adapter.set_lower_is_better(self)
 
     def _values(self, y, forecasts):
         y, mean, std = _unstacked(y, forecasts, "forecasts", "mean and deviation")
@@ -164,11 +165,10 @@ class SetSize(_MeanOfTargets):
 
     def __init__(self, threshold: float = 0.5, name: str = "set_size", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self.threshold = checked_level(threshold, "threshold")
+        self.threshold = check_probability("threshold", threshold)
 
     def _values(self, y, p):
-        if p.shape[-1] == 1:
-            p = ops.concatenate([1 - p, p], axis=-1)
+        p = as_two_classes(p)
         size = ops.sum(ops.cast(p >= self.threshold, p.dtype), axis=-1)
         return ops.where(ops.isnan(ops.sum(p, axis=-1)), float("nan"), size)
 

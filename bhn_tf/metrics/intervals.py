@@ -8,6 +8,8 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import check_probability
+
 
 def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> float:
     """The share of targets that are inside of their intervals, or sets.
@@ -42,7 +44,9 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> 
         return float(sets[np.arange(len(y)), y.astype("int64")].mean())
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     inside = ((lower <= y) & (y <= upper)).astype("float64")
-    return float(np.where(np.isnan(y + lower + upper), np.nan, inside).mean())
+    # Of bounds without an end the sum would be unknown, too.
+    is_unknown = np.isnan(y) | np.isnan(lower) | np.isnan(upper)
+    return float(np.where(is_unknown, np.nan, inside).mean())
 
 
 def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
@@ -102,7 +106,9 @@ def interval_score(
     """
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
-    return float((upper - lower + 2 / (1 - checked_level(level)) * outside).mean())
+    return float(
+        (upper - lower + 2 / (1 - check_probability("level", level)) * outside).mean()
+    )
 
 
 def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
@@ -123,7 +129,7 @@ def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
         0.5
     """
     y, quantile = _aligned(y=y, quantile=quantile)
-    error, level = y - quantile, checked_level(level)
+    error, level = y - quantile, check_probability("level", level)
     return float(np.maximum(level * error, (level - 1) * error).mean())
 
 
@@ -178,19 +184,6 @@ def _mean_distance(mean, variance):
     density = np.exp(-(ratio**2) / 2) / np.sqrt(2 * np.pi)
     spread = 2 * std * density + mean * (2 * scipy.special.ndtr(ratio) - 1)
     return np.where(std > 0, spread, np.abs(mean))
-
-
-def checked_level(level, name: str = "level") -> float:
-    """Returns a level, or what the argument is called, as a float.
-
-    Raises:
-        ValueError: If it is no probability.
-    """
-    if not np.ndim(level) == 0 or not 0 < level < 1:
-        raise ValueError(
-            f"Expected `{name}` to be a probability such as 0.9, got {level!r}."
-        )
-    return float(level)
 
 
 def _sets(sets) -> np.ndarray:

@@ -33,13 +33,13 @@ def concordance_index(
     shapes = {values.shape for values in (time, event, prediction)}
     if len(shapes) > 1 or time.ndim != 1:
         raise ValueError(
-            f"Got times, events and predictions of shapes {time.shape}, {event.shape} "
-            f"and {prediction.shape}: give one number of each for each row."
+            "Expected one number of each for each row, got times, events and "
+            f"predictions of shapes {time.shape}, {event.shape} and {prediction.shape}."
         )
     if not np.isfinite([time, event, prediction]).all():
         raise ValueError(
-            "Got NaN or infinite times, events or predictions: leave these rows out, "
-            "after looking at where they come from."
+            "Expected finite times, events and predictions, got NaN or infinite ones: "
+            "leave these rows out, after looking at where they come from."
         )
     num_known = num_agreeing = 0.0
     # Row by row, since all pairs at once would take memory of rows squared.
@@ -51,7 +51,7 @@ def concordance_index(
         num_agreeing += 0.5 * np.sum(later == prediction[row])
     if not num_known:
         raise ValueError(
-            "Of no pair of rows it is known whose event was first: give rows whose "
-            "event was seen (1) before the times of others."
+            "No pair of rows can be ordered: at least one must have an observed event "
+            "(1) before another row's time."
         )
     return float(num_agreeing / num_known)

@@ -42,8 +42,7 @@ class Batch(NamedTuple):
             )
         if sample_weight is None or keras.tree.is_nested(sample_weight):
             return cls(x, y, sample_weight, None, sample_weight)
-        # In an eager step these may be arrays, without a tensor's shape.
-        # Weights may be Boolean.
+        # In an eager step it is an array, whose shape has no rank; it may be Boolean.
         weight = tf.cast(sample_weight, tf.float32)
         if weight.shape.rank == 2 and weight.shape[1] == 1:
             weight = weight[:, 0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import of_one_output
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
 from bhn_tf.models.bound import Bound, Elbo
@@ -45,8 +45,9 @@ class BayesianHypernet(PredictiveModel):
             weights. While it is inside, the hypernet provides the generated ones.
         hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
-        likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian" or an instance
-            from `bhn_tf.likelihoods`.
+        likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian", another name
+            that `bhn_tf.likelihoods.get` knows, or an instance; of several outputs a
+            list, or a dictionary by their names.
         prior_stddev: Standard deviation of the Gaussian prior p(g). "learned" trains
             it on the bound (empirical Bayes), starting at 1; "learned_per_layer"
             trains one for each layer. `summary` and `model.prior` show it.
@@ -59,7 +60,10 @@ class BayesianHypernet(PredictiveModel):
         seed: Seed of the training noise; `None` for a new one.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
-            Leave out `prior_stddev` and `prior_loc` if you give it.
+            `prior_stddev` and `prior_loc` are left out beside it.
+        **kwargs: `normalize_targets=True` for a regression whose targets are far from
+            0 and 1: the network works in their standard units, and the model answers
+            in those of y. Others are of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         conversion_report: What `bhn_tf.from_keras` made random and why; `None` for
@@ -126,9 +130,9 @@ class BayesianHypernet(PredictiveModel):
         super()._finish_building()
         self.posterior.own_hypernet()
 
-    def _begin_call(self, stacklevel):
+    def _begin_call(self):
         if self._unread_values is not None:
-            self._unread_values.warn(stacklevel)
+            self._unread_values.warn()
 
     @contextlib.contextmanager
     def _fitting(self):
@@ -299,12 +303,12 @@ class BayesianHypernet(PredictiveModel):
 
         Layers are set in the order of the network: with scale 1 and bias 0 the
         pre-activations of an output have a mean m and a standard deviation s over the
-        rows of `x`; the scale becomes 1/s and the bias -m/s. Scales that a hypernet
-        generates are set through the mean of its last affine map. An output that does
-        not vary over `x` (constant data, a single row) keeps its scale and bias, and so
-        does a recurrent layer. With `y`, the noise of a regression starts at the
-        standard deviation of the targets if it is learned or an output of the network;
-        fixed noise stays.
+        rows of `x`, without what Keras's masks call padding; scale becomes 1/s and bias
+        -m/s. Scales that a hypernet generates are set in the mean of its last affine
+        map. An output that does not vary over `x` (constant data, a single row) keeps
+        its scale and bias, and so does a recurrent layer. With `y`, the noise of a
+        regression starts at the standard deviation of its targets where it is learned
+        or the network's; noise that was fixed stays.
 
         This happens once: a model that has been initialised, even before it was saved,
         is left alone.
@@ -328,9 +332,13 @@ class BayesianHypernet(PredictiveModel):
         self.check_data(x, y)
         if self._is_initialized:
             return False
+        feed = feed_of(x, y)
+        x, y = feed.x, feed.y
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
-            set_noise_to_targets(self.likelihood, of_one_output(y))
+            padding = self._padding_if_any
+            masks = padding and padding(x)
+            set_noise_to_targets(self.likelihood, y, masks)
         self._is_initialized = True
         return True
 
@@ -470,7 +478,7 @@ class BayesianHypernet(PredictiveModel):
                 config.get(name), custom_objects=custom_objects
             )
         if config.get("prior") is not None:
-            # Earlier versions saved these next to `prior`, although it overrode them.
+            # Version 0.1 took them beside a prior, ignored them and saved them.
             config.pop("prior_stddev", None)
             config.pop("prior_loc", None)
         report = config.pop("conversion_report")

@@ -32,7 +32,7 @@ def _layers_in_call_order(posterior, center, x) -> list[WeightNorm]:
         for layer in keras_adapter.layers_of(posterior.network)
         if isinstance(layer, WeightNorm) and layer.scale is not None
     ]
-    with _Recording(candidates, lambda layer, _: order.append(layer)):
+    with _Recording(candidates, lambda layer, *_: order.append(layer)):
         posterior.outputs(x, center, training=False)
     return list(dict.fromkeys(order))
 
@@ -44,12 +44,15 @@ def _standardize(layer, posterior, center, x):
         neutral[id(layer.bias)] = tf.zeros_like(layer.bias)
     inputs = keras_adapter.inputs_by_name(posterior.network, x)
     with (
-        _Recording([layer], lambda _, outputs: found.append(outputs)),
+        _Recording([layer], lambda _, *outputs: found.append(outputs)),
         generated_values({**posterior.values_of(center), **neutral}),
     ):
         posterior.network(inputs)
     # A layer that is used several times is standardised over all its uses.
-    mean, variance = layer.moments_of_outputs(found)
+    outputs, activated = zip(*found, strict=True)
+    # Keras has put them on what the layer returned.
+    masks = list(map(keras_adapter.mask_of, activated))
+    mean, variance = layer.moments_of_outputs(outputs, masks)
     varies = variance > 1e-10
     inverse = tf.where(varies, tf.math.rsqrt(tf.where(varies, variance, 1.0)), 1.0)
     _set_value(posterior, layer.scale, inverse, varies)
@@ -77,7 +80,7 @@ def _set_value(posterior, variable, value, is_set):
 
 
 class _Recording:
-    """Calls a function with every layer's outputs before its activation."""
+    """Calls a function with every layer's outputs before and after its activation."""
 
     def __init__(self, layers, record):
         self._layers, self._record = layers, record
@@ -89,8 +92,9 @@ class _Recording:
 
     def _wrapped(self, layer, activation):
         def record_and_activate(outputs):
-            self._record(layer, outputs)
-            return outputs if activation is None else activation(outputs)
+            activated = outputs if activation is None else activation(outputs)
+            self._record(layer, outputs, activated)
+            return activated
 
         return record_and_activate
 

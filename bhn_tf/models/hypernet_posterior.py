@@ -1,7 +1,6 @@
 """The posterior of a hypernet: scales of the primary network, generated together."""
 
 import gc
-import warnings
 import weakref
 
 import keras
@@ -12,6 +11,7 @@ from bhn_tf import keras_adapter
 from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.random_layer import RandomLayer, is_restricted
 from bhn_tf.models.draws import Draws, Posterior
+from bhn_tf.user_warnings import warn_user
 
 #: The posterior that each hypernet belongs to; weak, so neither is kept alive.
 _OWNERS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -115,10 +115,9 @@ class HypernetPosterior(Posterior):
             if is_restricted(variable)
         ]
         if restricted:
-            warnings.warn(
+            warn_user(
                 f"Regularizers and constraints of {restricted} have no effect: a "
                 "hypernet generates these values, and the prior regularises them.",
-                stacklevel=2,
             )
 
     def draw(self, num_samples, seed):

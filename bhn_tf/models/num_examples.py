@@ -1,11 +1,10 @@
 """N, the number of training examples, over which the KL is spread."""
 
-import warnings
-
 import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_count
+from bhn_tf.user_warnings import warn_user
 
 
 class NumExamples:
@@ -68,10 +67,9 @@ class NumExamples:
         if not self.is_given:
             self._set(self.counted)
         elif self.counted != self.value:
-            warnings.warn(
+            warn_user(
                 f"`num_examples` is {self.value}, but `fit` trains on {self.counted} "
                 "examples: the KL is weighted by the given number.",
-                stacklevel=6,
             )
 
     def save_to(self, store) -> None:

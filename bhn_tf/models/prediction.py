@@ -4,11 +4,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.arguments import check_count, check_given_counts
+from bhn_tf import keras_adapter
+from bhn_tf.arguments import check_count, check_given_counts, check_probability
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import workers
-from bhn_tf.models.answers import Answers, CompiledAnswers, answer_batches
+from bhn_tf.models.answer_loop import answer_batches
+from bhn_tf.models.answers import Answers
+from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
@@ -166,11 +169,9 @@ class Prediction(keras.Model):
         lower, upper = model.predict_interval(x, level=0.95)
         ```
         """
-        # As the graph has it: a level that rounds to 1 has no finite bounds.
-        if not 0 < np.float32(level) < 1:
-            raise ValueError(
-                f"Expected `level` to be a probability such as 0.9, got {level!r}."
-            )
+        level = check_probability("level", level)
+        # Nor may it round to 1 in float32, as a served model is given it.
+        check_probability("level", np.float32(level))
         return self._predict(
             "interval",
             x,
@@ -180,7 +181,7 @@ class Prediction(keras.Model):
             callbacks,
             num_samples,
             seed,
-            tf.constant(level, tf.float32),
+            tf.constant(level, tf.float64),
         )
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
@@ -232,7 +233,7 @@ class Prediction(keras.Model):
     ):
         check_given_counts(batch_size=batch_size, steps=steps)
         feed = self.feed_to_answer(x)
-        self._begin_call(stacklevel=5)
+        self._begin_call()
         strategy = self.distribute_strategy
         seed = workers.agreed_seed(strategy, seed)
         values = self._draws_of_call(num_samples, seed).values
@@ -257,7 +258,8 @@ class Prediction(keras.Model):
         feed = feed_of(x, y).as_tensors()
         # A list would be taken for one tensor.
         arrays = keras.tree.lists_to_tuples((feed.x, feed.y))
-        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size or 32)
+        size = batch_size or keras_adapter.DEFAULT_BATCH_SIZE
+        batches = tf.data.Dataset.from_tensor_slices(arrays).batch(size)
         batches = workers.shared_out(batches, self.distribute_strategy)
         function = self._function("log_probs")
         return answer_batches(self, lambda data: function(data, draws.values), batches)

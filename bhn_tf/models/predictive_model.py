@@ -33,6 +33,8 @@ from bhn_tf.serving.export import export_version
 
 # The key of seed generators' states in a file.
 _SEEDS = "seeds"
+# Rows whose padding is found out at once.
+_ROWS_AT_ONCE = 1024
 
 
 class PredictiveModel(Training, Prediction):
@@ -42,13 +44,14 @@ class PredictiveModel(Training, Prediction):
     `_build_from_built_networks`.
 
     Args:
-        likelihood: p(y|x): "categorical", "bernoulli", "gaussian" or an instance
-            from `bhn_tf.likelihoods`.
+        likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
+            or one for each of several outputs.
         normalize_targets: Whether the network works in the standard units of the
-            training targets (`likelihoods.Standardized`); of several outputs, only
-            those with units do. The model answers in the units of y.
-        fed_dtypes: Dtypes of the training data. They are saved with the model, and a
-            served model takes inputs of these dtypes.
+            training targets (`likelihoods.Standardized`), of several outputs those
+            that have units; the model answers in the units of y.
+        fed_dtypes: Dtypes of the data that the model was trained on, which a saved
+            model keeps; a served model takes what its trainer was fed.
+        **kwargs: Of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         posterior: A `draws.Posterior`.
@@ -141,12 +144,8 @@ class PredictiveModel(Training, Prediction):
         if self.compiled:
             self._build_optimizer()
 
-    def _begin_call(self, stacklevel):
-        """Called first by `fit`, `evaluate` and `predict*`, not before every batch.
-
-        Args:
-            stacklevel: That of the user's line, for a warning two calls deeper.
-        """
+    def _begin_call(self):
+        """Called first by `fit`, `evaluate` and `predict*`, not before every batch."""
 
     def freeze_what_was_built(self) -> None:
         """Freezes the parts that frozen layers have created while being built.
@@ -282,6 +281,20 @@ class PredictiveModel(Training, Prediction):
         raw = self.posterior.outputs(x, values, training=False)
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
 
+    def _padding_of_rows(self, x):
+        """As `_padding`, of any number of rows in arrays."""
+        x = keras.tree.lists_to_tuples(feed_of(x).as_tensors().x)
+        batches = tf.data.Dataset.from_tensor_slices(x).batch(_ROWS_AT_ONCE)
+        return keras.tree.map_structure(
+            lambda *parts: None if parts[0] is None else tf.concat(parts, axis=0),
+            *map(self._padding, batches),
+        )
+
+    @property
+    def _padding_if_any(self):
+        """What tells padding of arrays; `None` where no output has any."""
+        return self._padding_of_rows if self.raw_outputs.num_masked else None
+
     def _remember_dtypes(self, feed):
         """Notes the dtypes fed, since a served model takes the same."""
         x, _, _ = feed.spec()
@@ -291,8 +304,9 @@ class PredictiveModel(Training, Prediction):
 
     def _learn_from_feed(self, feed, validation_split):
         self._remember_dtypes(feed)
-        adapt_to_targets(self.likelihood, feed, validation_split)
-        warn_of_units(self.likelihood, feed)
+        padding = self._padding_if_any
+        adapt_to_targets(self.likelihood, feed, validation_split, padding)
+        warn_of_units(self.likelihood, feed, padding)
 
     # -- saving and serving ---------------------------------------------------------
 

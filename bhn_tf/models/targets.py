@@ -1,25 +1,29 @@
 """Targets of a regression before training: their units, and noise that fits them."""
 
-import warnings
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from bhn_tf.likelihoods import Standardized
 from bhn_tf.likelihoods.elements import align
+from bhn_tf.user_warnings import warn_user
 
 # Networks start near 0 with answers of size 1; further away than this from that, noise
 # of size 1 is learned long before the mean is.
 _FAR = 10.0
 
 
-def adapt_to_targets(likelihood, feed, validation_split: float = 0.0) -> None:
+def adapt_to_targets(
+    likelihood, feed, validation_split: float = 0.0, padding=None
+) -> None:
     """Tells likelihoods in standard units the units of the training targets.
 
     Args:
         likelihood: The model's likelihood.
         feed: The training data.
         validation_split: Share of arrays that `fit` sets aside, which stays unseen.
+        padding: Maps inputs to the masks of the outputs; `None` where there are none.
 
     Raises:
         ValueError: If the targets cannot be read before training.
@@ -29,7 +33,8 @@ def adapt_to_targets(likelihood, feed, validation_split: float = 0.0) -> None:
         return
     num_rows = None if feed.num_rows is None else feed.count(validation_split)
     batches = [
-        _targets_and_weights(likelihood, *batch) for batch in feed.labels_and_weights()
+        _targets_and_weights(likelihood, *batch)
+        for batch in feed.labels_and_weights(padding)
     ]
     for part, *of_batches in zip(parts, *batches, strict=True):
         if not _lacks_units(part):
@@ -57,35 +62,45 @@ def _lacks_units(part) -> bool:
     return isinstance(part, Standardized) and not part.is_adapted
 
 
-def warn_of_units(likelihood, feed) -> None:
-    """Warns of targets so far from 0 or 1 that their noise would not be learned."""
+def warn_of_units(likelihood, feed, padding=None) -> None:
+    """Warns of targets so far from 0 or 1 that their noise would not be learned.
+
+    Args:
+        likelihood, feed, padding: As in `adapt_to_targets`.
+    """
     if feed.num_rows is None:
         return
-    for part, (y, weight) in zip(
-        likelihood.parts_of_outputs(),
-        _targets_and_weights(likelihood, feed.y, feed.sample_weight),
-        strict=True,
-    ):
-        if not part.has_unit or isinstance(part, Standardized):
-            continue
-        y = np.asarray(y, "float64")
-        counts = np.isfinite(y)
-        if weight is not None:
-            counts &= np.asarray(align(weight, y.shape, "weight")) != 0
-        y = y[counts]
+    if padding is not None and not any(_far_from_noise(likelihood, feed, None)):
+        # Finding out what is padded takes a pass, and no part of these is far.
+        return
+    for part, y in _far_from_noise(likelihood, feed, padding):
         noise = max(part.stddev, 1.0)
-        if y.size and (y.std() > _FAR * noise or abs(y.mean()) > _FAR * noise):
-            warnings.warn(
+        if y.std() > _FAR * noise or abs(y.mean()) > _FAR * noise:
+            warn_user(
                 f"The targets have mean {y.mean():.4g} and standard deviation "
                 f"{y.std():.4g}, and the noise starts at {part.stddev:.4g}: a network "
                 "that starts near 0 learns such noise slowly, and its intervals are "
                 "wrong until then. Give the model `normalize_targets=True`, which "
                 "answers in the units of y, or scale y yourself.",
-                stacklevel=5,
             )
 
 
-def set_noise_to_targets(likelihood, y) -> None:
+def _far_from_noise(likelihood, feed, padding) -> Iterator[tuple]:
+    """Yields the likelihoods of targets of which some are far, and these targets."""
+    ((labels, weights, masks),) = feed.labels_and_weights(padding)
+    for part, (y, weight) in zip(
+        likelihood.parts_of_outputs(),
+        _targets_and_weights(likelihood, labels, weights, masks),
+        strict=True,
+    ):
+        if part.has_unit and not isinstance(part, Standardized):
+            y = _counted(np.asarray(y, "float64"), weight)
+            y = y[np.isfinite(y)]
+            if (np.abs(y) > _FAR * max(part.stddev, 1.0)).any():
+                yield part, y
+
+
+def set_noise_to_targets(likelihood, y, masks=None) -> None:
     """Starts the noise of regressions at the standard deviation of their targets.
 
     What was settled before stays: noise that is not learned, and units.
@@ -93,34 +108,51 @@ def set_noise_to_targets(likelihood, y) -> None:
     Args:
         likelihood: The model's likelihood.
         y: Labels, as arrays.
+        masks: Which elements are no padding, as likelihoods take them, or `None`.
     """
     parts = likelihood.parts_of_outputs()
-    both = _targets_and_weights(likelihood, y, None)
-    for part, (targets, _) in zip(parts, both, strict=True):
+    both = _targets_and_weights(likelihood, y, None, masks)
+    for part, (targets, weight) in zip(parts, both, strict=True):
         if isinstance(part, Standardized):
             if _lacks_units(part):
-                part.adapt(targets)
+                part.adapt(targets, weight)
             if not part.likelihood.is_noise_fixed:
                 # In its units the targets have this standard deviation.
                 part.likelihood.set_stddev(1.0)
-        elif part.has_unit and not part.is_noise_fixed and targets.std() > 0:
-            part.set_stddev(float(targets.std()))
+        elif part.has_unit and not part.is_noise_fixed:
+            stddev = float(_counted(targets, weight).std())
+            if stddev > 0:
+                part.set_stddev(stddev)
 
 
-def _targets_and_weights(likelihood, y, weight) -> list[tuple]:
-    """Targets and weights, which may be `None`, of each output."""
+def _targets_and_weights(likelihood, y, weight, masks) -> list[tuple]:
+    """Targets, and weights that are 0 for padding or `None` for 1, of each output."""
     names = likelihood.output_names
-    targets = likelihood.flatten(y) if names else [y]
-    if isinstance(weight, dict):
-        weights = [weight.get(name) for name in names]
-    elif keras.tree.is_nested(weight):
-        weights = keras.tree.flatten(weight)
-    else:
-        weights = [weight] * len(targets)
+    masks = masks if names and masks is not None else [masks] * max(len(names), 1)
+    targets = [_as_numbers(y) for y in (likelihood.flatten(y) if names else [y])]
+    weights = likelihood.weights_of_outputs(weight)
     return [
-        (_as_numbers(part), None if values is None else _as_numbers(values))
-        for part, values in zip(targets, weights, strict=True)
+        (part, _weight_that_counts(part, *of_part))
+        for part, *of_part in zip(targets, weights, masks, strict=True)
     ]
+
+
+def _weight_that_counts(targets, weight, mask):
+    weight = None if weight is None else _as_numbers(weight)
+    if mask is None:
+        return weight
+    mask = _as_numbers(align(mask, targets.shape, "mask")).astype("float64")
+    if weight is None:
+        return mask
+    return mask * align(weight, targets.shape, "weight").numpy()
+
+
+def _counted(targets, weight):
+    """The targets that count, of their own shape where all do."""
+    if weight is None:
+        return targets
+    counts = np.asarray(align(weight, targets.shape, "weight")) != 0
+    return targets[np.broadcast_to(counts, targets.shape)]
 
 
 def _as_numbers(values):

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import inspect
 import itertools
-import warnings
 
 import keras
 
@@ -14,12 +13,14 @@ from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import replicas, training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
+from bhn_tf.models.compiled_metrics import update_metrics
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
 from bhn_tf.models.metric_labels import MetricLabels
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
+from bhn_tf.user_warnings import warn_user
 
 
 class Training(keras.Model):
@@ -143,10 +144,9 @@ class Training(keras.Model):
         for name in ("metrics", "weighted_metrics"):
             # Files of before may have them, and whoever loads one cannot change that.
             if training_options.are_of_censored(config.get(name), self.likelihood):
-                warnings.warn(
+                warn_user(
                     f"The file has `{name}={config.pop(name)!r}` of labels [time, "
                     "event], which are left out: they compared a time with both.",
-                    stacklevel=2,
                 )
         self.compile(**config)
 
@@ -193,18 +193,17 @@ class Training(keras.Model):
         trackers.update(terms, batch.num_rows)
         y_pred = scores.mean()
         if self._compile_metrics is not None:
-            self._compile_metrics.update_state(*self._for_metrics(batch, y_pred))
+            update_metrics(
+                self._compile_metrics,
+                self.likelihood,
+                self.raw_outputs.shapes,
+                self._metric_labels.of(self.likelihood, batch.y, y_pred),
+                y_pred,
+                batch.sample_weight,
+            )
         with self._evaluations.reporting(is_evaluation):
             logs = self.get_metrics_result()
         return workers.logs_of_step(logs, self.distribute_strategy)
-
-    def _for_metrics(self, batch, y_pred):
-        """Labels, predictions and weights as Keras's metrics take them."""
-        y = self._metric_labels.of(self.likelihood, batch.y, y_pred)
-        weight = batch.sample_weight
-        if keras.tree.is_nested(weight):
-            weight = self.likelihood.as_outputs(weight, y_pred)
-        return y, y_pred, weight
 
     # -- logs -----------------------------------------------------------------------
 
@@ -212,6 +211,9 @@ class Training(keras.Model):
     def metrics(self):
         """The loss, the compiled metrics, and the terms of the loss."""
         others = [m for m in super().metrics if m is not self._loss_tracker]
+        for network in self.posterior.networks:
+            held = keras_adapter.metrics_inside(network)
+            others += [m for m in held if not any(m is other for other in others)]
         is_evaluation = self._evaluations.is_reporting
         trackers = self._trackers(is_evaluation)
         if trackers is None:
@@ -255,7 +257,7 @@ class Training(keras.Model):
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
             given.num_trained_batches = steps
         self._build_from_feed(given)
-        self._begin_call(stacklevel=4)
+        self._begin_call()
         arguments["validation_split"] = training_options.validation_split_of(
             arguments["validation_split"], arguments["validation_data"]
         )
@@ -343,7 +345,7 @@ class Training(keras.Model):
         with readable_data_errors():
             if feed is not None:
                 self._build_from_feed(feed)
-                self._begin_call(stacklevel=4)
+                self._begin_call()
                 feed = self._checked(feed)
                 x, y, sample_weight = feed.x, feed.y, feed.sample_weight
                 x = workers.shared_out(x, self.distribute_strategy)

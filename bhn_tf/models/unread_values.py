@@ -1,10 +1,10 @@
 """Values set in a network although a hypernet generates them already."""
 
-import warnings
-
 import keras
 import numpy as np
 import tensorflow as tf
+
+from bhn_tf.user_warnings import warn_user
 
 
 class UnreadValues:
@@ -25,12 +25,8 @@ class UnreadValues:
         """Remembers the present values of the variables and the hypernet."""
         self._values, self._mean = self._held()
 
-    def warn(self, stacklevel: int) -> None:
-        """Warns if the network's values have changed but the hypernet has not.
-
-        Args:
-            stacklevel: As in `warnings.warn`, seen from here.
-        """
+    def warn(self) -> None:
+        """Warns if the network's values have changed, and the hypernet has not."""
         values, mean = self._held()
         if np.array_equal(mean, self._mean):
             changed = [
@@ -40,13 +36,12 @@ class UnreadValues:
                 if not np.array_equal(values[id(variable)], self._values[id(variable)])
             ]
             if changed:
-                warnings.warn(
+                warn_user(
                     f"The weights {changed} were set after the network had become "
                     "part of the model, and have no effect: its hypernet generates "
                     "them, around what the network had before. Load weights into a "
                     "network first and wrap it then; those of the whole model load "
                     "by `model.load_weights`.",
-                    stacklevel=stacklevel,
                 )
         self._values, self._mean = values, mean
 

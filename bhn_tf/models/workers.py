@@ -16,11 +16,12 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from bhn_tf import keras_adapter, tensorflow_adapter
+from bhn_tf import tensorflow_adapter
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.data_feeds.feed import Feed, num_rows
+from bhn_tf.keras_adapter import DEFAULT_BATCH_SIZE, spans_processes
 
 #: What TensorFlow raises when another process no longer answers.
 _LOST = (
@@ -58,14 +59,9 @@ def strategy_of_workers(
     )
 
 
-def are_several(strategy) -> bool:
-    """Whether a strategy spreads over several processes."""
-    return keras_adapter.spans_processes(strategy)
-
-
 def is_chief(strategy) -> bool:
-    """Whether this process is the one that writes; a single process always is."""
-    if not are_several(strategy):
+    """Whether this process is the one that writes; a process alone always is."""
+    if not spans_processes(strategy):
         return True
     resolver = strategy.cluster_resolver
     jobs = resolver.cluster_spec().jobs
@@ -83,7 +79,7 @@ def agreed(strategy, number: int) -> int:
     Raises:
         WorkerLost: If a process is gone.
     """
-    if not are_several(strategy):
+    if not spans_processes(strategy):
         return number
 
     with lost_workers_named(strategy):
@@ -112,7 +108,7 @@ def all_say(strategy, is_true: bool) -> bool:
     Raises:
         WorkerLost: If a process is gone.
     """
-    if not are_several(strategy):
+    if not spans_processes(strategy):
         return is_true
     with lost_workers_named(strategy):
         total = int(_sum_of_all(strategy)(tf.constant(int(is_true), tf.int64)))
@@ -132,8 +128,8 @@ def _sum_of_all(strategy):
 
 
 def agreed_seed(strategy, seed):
-    """Returns a seed shared by all processes: the given one, or the chief's."""
-    if seed is not None or not are_several(strategy):
+    """Returns a seed that all processes have: one that was given, or the chief's."""
+    if seed is not None or not spans_processes(strategy):
         return seed
     return agreed(strategy, int(tf.random.uniform([], maxval=2**31 - 1, dtype="int32")))
 
@@ -151,7 +147,7 @@ def lost_workers_named(strategy) -> Iterator[None]:
     try:
         yield
     except _LOST as error:
-        if not are_several(strategy):
+        if not spans_processes(strategy):
             raise
         raise WorkerLost(
             "Another worker of this training is gone, or has not answered in time: "
@@ -171,8 +167,8 @@ def cause_of(error) -> str:
 
 
 def logs_of_step(logs: dict, strategy) -> dict:
-    """Gives a step's logs the axis of rows over which Keras averages processes."""
-    if not are_several(strategy):
+    """Gives what a step logs the axis of rows over which Keras averages processes."""
+    if not spans_processes(strategy):
         return logs
     return {name: tf.reshape(value, [1]) for name, value in logs.items()}
 
@@ -186,7 +182,7 @@ def shared_out(x, strategy):
     By default TensorFlow shares out files, and processes with fewer would wait for
     ever. A policy that was set on the data set stays.
     """
-    if not are_several(strategy) or not isinstance(x, tf.data.Dataset):
+    if not spans_processes(strategy) or not isinstance(x, tf.data.Dataset):
         return x
     options = tf.data.Options()
     policies = tf.data.experimental.AutoShardPolicy
@@ -209,7 +205,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     Raises:
         ValueError: If the data come from Python, where each process has its own order.
     """
-    if not are_several(strategy):
+    if not spans_processes(strategy):
         return arguments
     if isinstance(feed, DatasetFeed | DistributedFeed):
         return {**arguments, "x": shared_out(feed.x, strategy)}
@@ -227,7 +223,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
         arguments["validation_data"] = _given(_cut(rows, slice(num_trained, None)))
         rows = _cut(rows, slice(num_trained))
     rows = _given(rows)
-    batch_size = arguments["batch_size"] or 32
+    batch_size = arguments["batch_size"] or DEFAULT_BATCH_SIZE
     num_batches = -(-num_rows(rows) // batch_size)
     steps = arguments["steps_per_epoch"] or num_batches
     # With the caller's `steps_per_epoch`, passes over the data may differ from epochs.

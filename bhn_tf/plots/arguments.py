@@ -14,8 +14,8 @@ def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
     if array.ndim != 1 or not len(array) or length not in (None, len(array)):
         wanted = "at least one" if length is None else str(length)
         raise ValueError(
-            f"{name} must have the shape [rows] or [rows, 1] with {wanted} rows; "
-            f"received shape {list(array.shape)}."
+            f"Expected {name} to have the shape [rows] or [rows, 1] with {wanted} "
+            f"rows, got shape {list(array.shape)}."
         )
     return array
 
@@ -24,9 +24,9 @@ def require_finite(values: np.ndarray, name: str) -> None:
     """Raises `ValueError` unless there are numbers, all of them finite."""
     if not values.size or not np.isfinite(values).all():
         raise ValueError(
-            f"{name} must be finite numbers, at least one; received "
-            f"{values.size} numbers, {np.count_nonzero(~np.isfinite(values))} of them "
-            "NaN or infinite."
+            f"Expected {name} to be finite numbers, at least one, got {values.size} "
+            f"numbers, {np.count_nonzero(~np.isfinite(values))} of them NaN or "
+            "infinite."
         )
 
 
@@ -34,6 +34,6 @@ def require_entries(entries: Mapping, name: str) -> None:
     """Raises `ValueError` unless `entries` maps at least one name to something."""
     if not isinstance(entries, Mapping) or not entries:
         raise ValueError(
-            f"`{name}` must be a dictionary from name to values with at least one "
-            f"entry, such as {{'model': ...}}; received {type(entries).__name__}."
+            f"Expected `{name}` to be a dictionary from name to values with at least "
+            f"one entry, such as {{'model': ...}}, got {entries!r:.100}."
         )

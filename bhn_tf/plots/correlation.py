@@ -95,7 +95,7 @@ def scatter_matrix(draws: ArrayLike, names: Sequence[str] | None = None) -> "Fig
     draws = np.asarray(draws, float)
     if draws.ndim != 2 or draws.shape[1] < 2:
         raise ValueError(
-            "Expected draws of shape [S, k] with at least two weights; received "
+            "Expected draws of shape [S, k] with at least two weights, got "
             f"{list(draws.shape)}."
         )
     require_finite(draws, "draws")

@@ -262,8 +262,8 @@ def save(figure: "Figure", path: str | os.PathLike, dots_per_inch: int = 150) ->
     known = figure.canvas.get_supported_filetypes()
     if path.suffix.lower().lstrip(".") not in known:
         raise ValueError(
-            f"The name of the file must end in one of {sorted(known)}, after a dot; "
-            f"received {str(path)!r}."
+            f"Expected the name of a file that ends in one of {sorted(known)}, after a "
+            f"dot, got {str(path)!r}."
         )
     with written_atomically(path) as unfinished:
         figure.savefig(unfinished, dpi=dots_per_inch)

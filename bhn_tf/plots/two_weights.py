@@ -51,7 +51,7 @@ def two_weights(
     axis, density = row(axis, "axis"), np.asarray(density, float)
     if density.shape != (len(axis), len(axis)):
         raise ValueError(
-            f"`density` must have the shape {[len(axis)] * 2} of the grid; received "
+            f"Expected `density` to have the shape {[len(axis)] * 2} of the grid, got "
             f"{list(density.shape)}."
         )
     num_rows = -(-len(draws) // 2)
@@ -65,7 +65,7 @@ def two_weights(
         values = np.asarray(values, float)
         if values.ndim != 2 or values.shape[1] != 2:
             raise ValueError(
-                f"The draws of {name!r} must have the shape [S, 2]; received "
+                f"Expected the draws of {name!r} to have the shape [S, 2], got "
                 f"{list(values.shape)}."
             )
         (points,) = ax.plot(

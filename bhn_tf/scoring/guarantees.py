@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import check_probability
 from bhn_tf.scoring.parts import as_columns
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
@@ -52,10 +53,10 @@ class Guarantee:
                     "files of inputs do not tell them: calibrate without `by`, or ask "
                     f"its signature `{name}` yourself."
                 )
-        if not 0 < level < 1:
-            raise ScoringProblem(
-                f"A level is a probability such as 0.9, and this is {level}."
-            )
+        try:
+            check_probability("level", level)
+        except ValueError as error:
+            raise ScoringProblem(str(error)) from error
         highest = highest_level(self._card)
         if level > highest:
             raise ScoringProblem(

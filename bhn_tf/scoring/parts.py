@@ -25,7 +25,8 @@ _SUCCESS = "_SUCCESS"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
 # Facts that only some runs have.
 _OPTIONAL = {"level"}
-# What a killed process leaves of `written_atomically`: the name after `.<word>.`.
+# What a killed process leaves of `written_atomically`: the name after a dot and a word,
+# which has 32 hexadecimal digits today and was shorter once.
 _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
 
 
@@ -177,14 +178,14 @@ class Parts:
             ) from error
 
     def _look(self) -> dict | None:
-        """The earlier run in the folder, if this one may resume or delete it."""
-        earlier = self._earlier(self._run)
+        """The earlier run in the folder, if this one may go on with it or delete it."""
+        earlier = self._earlier()
         if earlier is not None and not self._overwrite:
-            self._check_same(self._run, earlier)
+            self._check_same(earlier)
         return earlier
 
-    def _earlier(self, run) -> dict | None:
-        """The run that wrote the folder; `None` if it is new or empty."""
+    def _earlier(self) -> dict | None:
+        """The run that has written the folder; `None` if it is new or empty."""
         if not self._folder.exists():
             return None
         path = self._folder / _RUN
@@ -200,7 +201,8 @@ class Parts:
             earlier = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             earlier = None
-        is_run = isinstance(earlier, dict) and earlier.keys() >= run.keys() - _OPTIONAL
+        needed = self._run.keys() - _OPTIONAL
+        is_run = isinstance(earlier, dict) and earlier.keys() >= needed
         if path.is_symlink() or not is_run:
             raise ScoringProblem(
                 f"{text_of(path)} is damaged or was not written by a run of scores, so "
@@ -209,11 +211,11 @@ class Parts:
             )
         return earlier
 
-    def _check_same(self, run, earlier) -> None:
+    def _check_same(self, earlier: dict) -> None:
         different = sorted(
             key
-            for key in {*run, *earlier}
-            if run.get(key) != earlier.get(key) and key != "input_names"
+            for key in {*self._run, *earlier}
+            if self._run.get(key) != earlier.get(key) and key != "input_names"
         )
         if different:
             raise ScoringProblem(

@@ -209,3 +209,25 @@ def test_rounds_add_up():
     parts, whole = learner(), learner()
     first, second = parts.run(1), parts.run(1)
     assert first + second == whole.run(2) == parts.history
+
+
+class OfTokens:
+    """A model with a score for each token; that of padding is NaN."""
+
+    def predict_uncertainty(self, x, **kwargs):
+        return {"mutual_information": np.where(x > 0, x, np.nan)}
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_score_of_a_row_is_the_mean_over_what_is_no_padding():
+    x = np.array([[3.0, 2.0, 1.0], [4.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    _, scores = active.acquisition.score_rows(
+        OfTokens(),
+        "bald",
+        active.pool.Pool(x),
+        np.arange(3),
+        num_samples=2,
+        batch_size=None,
+        seed=0,
+    )
+    np.testing.assert_array_equal(scores, [2.0, 3.0, np.nan])

@@ -445,3 +445,20 @@ def test_a_number_too_large_for_the_network_is_unknown_everywhere(classifier):
     classifier.compile("sgd")
     with pytest.raises(ValueError, match="infinite"):
         classifier.fit(data, verbose=0)
+
+
+def test_what_is_frozen_names_the_model_to_train(classifier):
+    calibrated = conformal.calibrate(classifier, X, CLASSES, num_samples=2)
+    for ask in (
+        lambda: calibrated.compile("adam", metrics=["accuracy"]),
+        lambda: calibrated.fit(X, CLASSES),
+        lambda: calibrated.evaluate(X, CLASSES),
+        lambda: calibrated.train_on_batch(X, CLASSES),
+        lambda: calibrated.test_on_batch(X, CLASSES),
+    ):
+        with pytest.raises(ValueError, match=r"`calibrated\.model\.\w+\(\.\.\.\)`"):
+            ask()
+    with pytest.raises(TypeError, match=r"got Calibrated\. .* `calibrated\.model`"):
+        conformal.calibrate(calibrated, X, CLASSES)
+    with pytest.raises(TypeError, match="got Sequential"):
+        conformal.calibrate(networks.plain(), X, CLASSES)

@@ -155,6 +155,17 @@ def test_what_a_time_may_be_at_most_is_not_promised(score):
         calibrate(model, y, score=score)
 
 
+def test_an_infinite_mean_is_no_middle_of_an_interval():
+    model = constant(bhn_tf.likelihoods.LogNormal(14.0), 0.0)
+    y = np.exp(14.0 * scipy.stats.norm.ppf(np.arange(1, NUM_ROWS + 1) / 61))
+    y = np.clip(y, 1e-30, 1e30).astype("float32")
+    with pytest.raises(ValueError, match="mean is infinite.*'quantile'"):
+        calibrate(model, y, score="absolute")
+    calibrated = calibrate(model, y, score="quantile")
+    lower, upper = calibrated.predict_interval(X, 0.8, verbose=0)
+    assert 49 <= np.sum((lower[:, 0] <= y) & (y <= upper[:, 0])) <= 50
+
+
 @pytest.mark.filterwarnings("ignore:.*is not registered")
 def test_what_has_no_mean_is_told_so():
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

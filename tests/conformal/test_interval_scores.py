@@ -7,8 +7,13 @@ import tensorflow as tf
 
 from bhn_tf.conformal import Absolute, LowerBound, Normalized, Quantile, UpperBound
 from bhn_tf.conformal.interval_scores import CustomIntervalConformity, Predictive
-from bhn_tf.conformal.roots import crossing
-from bhn_tf.likelihoods import Gaussian, Standardized
+from bhn_tf.likelihoods import (
+    CensoredWeibull,
+    Gaussian,
+    LogNormal,
+    Standardized,
+)
+from bhn_tf.likelihoods.roots import crossing
 
 STDDEV = 0.5
 
@@ -98,8 +103,41 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
         assert np.isnan([lower[0, 0], upper[0, 0]]).all()
 
 
+@pytest.mark.parametrize("tail", [0.3, 0.05])
+@pytest.mark.parametrize("score", [Quantile(), LowerBound(), UpperBound()])
+def test_tails_over_many_orders_of_magnitude_are_left_as_they_are_asked_for(
+    score, tail
+):
+    """A standard deviation says nothing of them; from some width on it is infinite."""
+    raw = np.array([-1.5, -2.0, -2.5, -3.0])
+    shapes = np.log1p(np.exp(raw)) + 1e-6
+    stddevs = np.array([4.0, 6.0, 7.0, 14.0])
+    raws = np.stack([np.zeros(4), raw], axis=-1)[None].astype("float32")
+    of_stddevs = np.stack([np.zeros(4), np.log(np.expm1(stddevs))], axis=-1)[None]
+    for likelihood, given, reference in (
+        (CensoredWeibull(heteroscedastic=True), raws, scipy.stats.weibull_min(shapes)),
+        (
+            LogNormal(heteroscedastic=True),
+            of_stddevs.astype("float32"),
+            scipy.stats.lognorm(stddevs),
+        ),
+    ):
+        predictive = Predictive(likelihood, tf.constant(given))
+        bounds = score.interval(predictive, -np.log(tail))
+        lower, upper = predictive.possible(*bounds, score.is_around_mean)
+        if not isinstance(score, UpperBound):
+            np.testing.assert_allclose(reference.cdf(lower[:, 0]), tail, rtol=1e-3)
+        if not isinstance(score, LowerBound):
+            np.testing.assert_allclose(reference.sf(upper[:, 0]), tail, rtol=1e-3)
+
+
+def test_a_spread_without_an_end_has_intervals_without():
+    predictive = Predictive(LogNormal(stddev=7.0), tf.zeros([1, 2, 1]))
+    assert np.all(predictive.std == np.inf) and np.all(np.isfinite(predictive.mean))
+    lower, upper = Normalized().interval(predictive, 0.0)
+    assert np.all(lower == -np.inf) and np.all(upper == np.inf)
+
+
 def test_a_zero_far_away_is_found():
-    found = crossing(
-        lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]), tolerance=1e-6
-    )
+    found = crossing(lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]))
     np.testing.assert_allclose(found, [1e6, -3.0], rtol=1e-6)

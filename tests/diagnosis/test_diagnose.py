@@ -289,6 +289,11 @@ def test_ordered_classes_that_are_too_sure():
     assert {"gain_of_accuracy", "gain_of_ece"} <= set(found.measurements)
 
 
+@keras.saving.register_keras_serializable("tests_of_diagnose")
+def between(raw):
+    return tfp.distributions.Uniform(raw - 1.0, raw + 1.0)
+
+
 def of_rows(log_probs, reference, targets=None, bounds=None):
     return MeasuredRows(log_probs, None, None, bounds, targets, reference, None)
 
@@ -311,6 +316,33 @@ def test_an_average_that_is_worse_than_the_centre():
         gained = averaging.gains(of_rows(log_probs, centre), False, 0)
         assert gained["nll"].low < -loss + 0.0025 < gained["nll"].high + 0.0025
         assert [each.name for each in averaging.findings(gained)] == names
+
+
+def test_labels_that_no_draw_holds_to_be_possible_are_counted():
+    log_probs = np.random.default_rng(0).normal(size=(20, 8))
+    log_probs[:3] = -np.inf
+    are_possible, found = averaging.possible_labels(log_probs.max(axis=1))
+    assert [(each.name, each.value) for each in found] == [("impossible_labels", 3)]
+    some = of_rows(log_probs, log_probs[:, :1]).where(are_possible)
+    assert np.isfinite(averaging.gains(some, False, 0)["nll"]).all()
+    assert np.isfinite(monte_carlo.monte_carlo(some, False).nll_error)
+    with pytest.raises(ValueError, match="All 3 labels have probability 0"):
+        averaging.possible_labels(np.full(3, -np.inf))
+
+
+def test_a_posterior_is_diagnosed_beside_an_impossible_label():
+    network = keras.Sequential([keras.Input((4,)), WeightNormDense(1)])
+    likelihood = bhn_tf.likelihoods.Distribution(between)
+    model = bhn_tf.BayesianHypernet(network, "mean_field", likelihood, num_examples=30)
+    networks.compiled(model)
+    y = np.zeros((30, 1), "float32")
+    y[0] = 50.0
+    found = bhn_tf.diagnose(model, 0 * X[:30], y, num_samples=4)
+    assert "impossible_labels" in {each.name for each in found.findings}
+    assert "averaging_hurts" not in {each.name for each in found.findings}
+    assert found.measurements["nll"].value == np.inf
+    assert np.isfinite(found.measurements["gain_of_nll"]).all()
+    assert str(found) and found.plot()
 
 
 # -- of other models ---------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.models import workers
 from tests import networks
@@ -71,7 +72,7 @@ def shuffled(strategy):
     arguments = {"batch_size": 5, "shuffle": True, "validation_split": 0.25}
     model.fit(x, y, verbose=0, **arguments)
     found = {"num_examples": model.num_examples, "seen": []}
-    if workers.are_several(strategy):
+    if keras_adapter.spans_processes(strategy):
         numbers = np.arange(NUM_ROWS)
         arguments |= {"validation_split": 0.0, "validation_data": None}
         dataset = workers.training_arguments(

@@ -135,6 +135,19 @@ def test_saturated_outputs_stay_finite(from_logits):
         assert np.isfinite(tape.gradient(log_prob, raw)).all()
 
 
+def test_a_class_that_is_ruled_out_costs_the_others_nothing():
+    """As a mask of logits has it, with -inf."""
+    raw = tf.constant([[0.0, -np.inf, 1.0]])
+    found = []
+    for labels in ([2], [[0.0, 0.0, 1.0]]):
+        with tf.GradientTape() as tape:
+            tape.watch(raw)
+            log_prob = Categorical(from_logits=True).log_prob(labels, raw)
+        found.append(np.append(tape.gradient(log_prob, raw), log_prob))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
 # -- the paper's clip --------------------------------------------------------------
 
 

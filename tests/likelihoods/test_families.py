@@ -148,6 +148,22 @@ def test_intervals_of_large_counts_are_found(name):
         assert (distribution.cdf(bound.numpy() - 1) < share + 1e-4).all()
 
 
+@pytest.mark.parametrize("level", [0.999999, 0.99999994])
+def test_levels_near_one_have_bounds_on_both_sides(level):
+    low, high = likelihoods.Gaussian().interval(np.zeros((2, 1, 1), "float32"), level)
+    expected = stats.norm.isf((1 - level) / 2)
+    np.testing.assert_allclose([-low, high], np.full((2, 1, 1), expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("logit", [0.0, 5.0])
+def test_an_interval_of_a_narrow_beta_holds_what_it_says(logit):
+    likelihood, raws = likelihoods.Beta(1e6), np.full((2, 1, 1), logit, "float32")
+    beta = stats.beta(1e6 / (1 + np.exp(-logit)), 1e6 / (1 + np.exp(logit)))
+    np.testing.assert_allclose(
+        beta.cdf(likelihood.interval(raws, 0.9)).ravel(), [0.05, 0.95], atol=1e-4
+    )
+
+
 def test_an_interval_of_a_skewed_mixture_keeps_its_relative_precision():
     raws = np.array([[[0.0]], [[0.5]]], "float32")
     low, _ = likelihoods.LogNormal(stddev=4.0).interval(raws, 0.9)

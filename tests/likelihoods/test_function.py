@@ -84,6 +84,50 @@ def test_bounds_are_quantiles_inside_of_what_is_possible(function, reference, le
         assert np.all((low <= bound) & (bound <= high))
 
 
+def of_atom(raw, share, at, rest):
+    atom = tfd.Deterministic(tf.zeros_like(raw) + at)
+    shares = tf.zeros_like(raw)[..., None] + [share, 1 - share]
+    return tfd.Mixture(tfd.Categorical(probs=shares), [atom, rest])
+
+
+@pytest.mark.parametrize(
+    ("function", "level", "expected"),
+    [
+        # Rain: none with probability 0.4, as when it is 0.08 and the level 0.9.
+        (
+            lambda raw: of_atom(raw, 0.4, 0.0, tfd.LogNormal(raw, 1.0)),
+            0.5,
+            (0.0, stats.lognorm(1).ppf(0.35 / 0.6)),
+        ),
+        (
+            lambda raw: of_atom(raw, 0.08, 0.0, tfd.LogNormal(raw, 1.0)),
+            0.9,
+            (0.0, stats.lognorm(1).ppf(0.87 / 0.92)),
+        ),
+        # Shares that are often 1.
+        (
+            lambda raw: of_atom(raw, 0.3, 1.0, tfd.Uniform(raw, raw + 1.0)),
+            0.5,
+            (0.25 / 0.7, 1.0),
+        ),
+        (lambda raw: of_atom(raw, 0.9, 7.0, tfd.Normal(raw, 1.0)), 0.5, (7.0, 7.0)),
+        # The variance is infinite.
+        (
+            lambda raw: tfd.Pareto(1.5, tf.exp(raw)),
+            0.9,
+            stats.pareto(1.5).ppf([0.05, 0.95]),
+        ),
+    ],
+)
+def test_atoms_belong_to_intervals_and_a_variance_is_not_needed(
+    function, level, expected
+):
+    raws = np.zeros([3, 2, 1], "float32")
+    bounds = Distribution(function).interval(raws, level)
+    for bound, right in zip(bounds, expected, strict=True):
+        np.testing.assert_allclose(bound, np.full([2, 1], right), rtol=1e-5)
+
+
 def test_counts_have_whole_numbers_for_bounds():
     likelihood = Distribution(lambda raw: tfd.Geometric(logits=raw), is_discrete=True)
     raws = np.full((3, 2, 1), -1.0, "float32")

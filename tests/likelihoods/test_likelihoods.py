@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 
 import keras
 import numpy as np
@@ -27,6 +28,14 @@ def test_get_knows_the_names_and_hands_instances_on():
     assert type(likelihoods.get("gaussian")) is Gaussian
     likelihood = Gaussian(0.1)
     assert likelihoods.get(likelihood) is likelihood
+
+
+def test_help_lists_every_name_and_no_other():
+    told = inspect.getdoc(likelihoods.get).split("A name:")[1].split("an instance")[0]
+    with pytest.raises(ValueError, match="Expected `likelihood` to be one of") as error:
+        likelihoods.get("none of them")
+    known = str(error.value).split("]")[0]
+    assert re.findall('"(.*?)"', told) == re.findall("'(.*?)'", known)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ ALL = FAMILIES | CENSORED
     [
         (likelihoods.StudentT, {"df": 2.0}),
         (likelihoods.StudentT, {"scale": 0.0}),
+        # In float32 they are 2, 0 and infinite.
+        (likelihoods.StudentT, {"df": 2.0000001}),
+        (likelihoods.Gaussian, {"stddev": 1e-50}),
+        (likelihoods.LogNormal, {"stddev": 1e39}),
         (likelihoods.Laplace, {"scale": float("nan")}),
         (likelihoods.LogNormal, {"stddev": -1.0}),
         (likelihoods.NegativeBinomial, {"dispersion": 0.0}),
@@ -89,6 +93,40 @@ def test_noise_of_any_family_is_set_as_a_standard_deviation(make):
         [[make().stddev]],
         rtol=1e-5,
     )
+
+
+def test_the_standard_deviation_of_a_learned_mixture_is_that_of_its_noise():
+    likelihood = likelihoods.Mixture(2, trainable=True)
+    likelihood.logits.assign([1.0, -0.5])
+    likelihood.offsets.assign([-3.0, 2.0])
+    likelihood.log_ratios.assign([0.5, -1.0])
+    zeros = np.zeros((1, 1, 1), "float32")
+    std = likelihood.summarize(zeros)["std"]
+    np.testing.assert_allclose(std, [[likelihood.stddev]], rtol=1e-5)
+    likelihood.set_stddev(7.0)
+    np.testing.assert_allclose(likelihood.summarize(zeros)["std"], [[7.0]], rtol=1e-5)
+
+
+def test_a_spread_beyond_all_numbers_is_infinite():
+    student = likelihoods.StudentT(trainable=True)
+    student.log_df.assign(-17.0)
+    assert student.stddev == np.inf
+    zeros = np.zeros((3, 2, 1), "float32")
+    np.testing.assert_allclose(
+        student.interval(zeros, 0.9)[1],
+        np.full((2, 1), stats.t(2).ppf(0.95)),
+        rtol=1e-4,
+    )
+    # Of the last, the mean is finite, and its square is not.
+    for likelihood in (
+        likelihoods.LogNormal(stddev=14.0),
+        likelihoods.CensoredWeibull(concentration=0.01),
+        likelihoods.CensoredWeibull(concentration=0.04),
+    ):
+        summary = likelihood.summarize(zeros)
+        assert np.all(summary["std"] == np.inf) and not np.isnan(summary["mean"]).any()
+        assert not np.isnan(summary["epistemic_std"]).any()
+        assert not np.isnan(likelihood.interval(zeros, 0.9)).any()
 
 
 def test_numbers_are_learned_by_maximum_likelihood():

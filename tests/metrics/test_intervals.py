@@ -77,6 +77,17 @@ def test_what_is_no_class_is_in_no_set(classes):
         metrics.coverage(classes, [[True, True], [True, True]])
 
 
+def test_bounds_without_an_end_hold_everything():
+    y, lower, upper = [1.0, 2.0, 9.0], [-np.inf, 0.0, -np.inf], [np.inf, np.inf, 3.0]
+    bounds = np.stack([lower, upper], axis=-1)
+    assert metrics.coverage(y, lower, upper) == pytest.approx(2 / 3)
+    assert float(metrics.IntervalCoverage()(y, bounds)) == pytest.approx(2 / 3)
+    assert metrics.mean_width(lower, upper) == np.inf
+    assert metrics.interval_score(y, lower, upper, 0.9) == np.inf
+    for metric in (metrics.IntervalWidth(), metrics.IntervalScore(0.9)):
+        assert float(metric(y, bounds)) == np.inf
+
+
 @pytest.mark.parametrize("row", [(np.nan, 0, 2), (1, np.nan, 2), (1, 0, np.nan)])
 def test_nan_is_not_hidden(row):
     y, lower, upper = np.transpose([row, (1.0, 0.0, 2.0)])

@@ -8,6 +8,7 @@ import pytest
 from bhn_tf.hypernets import MeanField
 from bhn_tf.layers import WeightNormDense, WeightNormLSTM
 from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.likelihoods import Categorical
 from tests.parity.twins import (
     CLASSES,
     FEATURES,
@@ -54,8 +55,29 @@ def watched():
     return keras.Sequential([keras.Input((FEATURES,)), *layers])
 
 
+class WatchedModel(keras.Model):
+    """Measures what goes through it itself, as does its layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Watched("first")
+        self.dense = WeightNormDense(CLASSES)
+        self.seen = keras.metrics.Mean(name="whole")
+        self.build((None, FEATURES))
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.built = True
+
+    def call(self, inputs):
+        inputs = self.first(inputs)
+        self.seen.update_state(inputs)
+        return self.dense(inputs)
+
+
 LAYERS = {
     "metrics of layers": (watched, X),
+    "metrics of a model": (WatchedModel, X),
     "BatchNormalization": (
         lambda: with_layer(keras.layers.BatchNormalization(momentum=0.5), (FEATURES,)),
         X,
@@ -91,7 +113,11 @@ def pair(request):
     stock = make()
     stock.compile(keras.optimizers.SGD(RATE), crossentropy(), **options)
     keras.utils.set_random_seed(0)
-    model = bayesian(make(), hypernet=MeanField(1e-9))
+    model = bayesian(
+        make(),
+        hypernet=MeanField(1e-9),
+        likelihood=Categorical(from_logits=True),
+    )
     model.compile(
         keras.optimizers.SGD(RATE),
         kl_weight=0.0,

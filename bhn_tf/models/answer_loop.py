@@ -1,0 +1,64 @@
+"""The loop of `predict*` over batches, and what it makes of their answers."""
+
+import keras
+
+from bhn_tf import keras_adapter
+
+
+def answer_batches(
+    model,
+    function,
+    x,
+    batch_size=None,
+    verbose=0,
+    steps=None,
+    callbacks=None,
+    num_rows=None,
+):
+    """Goes through data as Keras's `predict` does, with a function of our own.
+
+    Args:
+        model: The model, for callbacks and its strategy.
+        function: Maps a batch of inputs to a structure of tensors, rows first.
+        x, batch_size, verbose, steps, callbacks: As in Keras.
+        num_rows: How many rows are asked for, of which batches may answer more; `None`
+            for all.
+
+    Returns:
+        Arrays of these rows, in the structure.
+
+    Raises:
+        ValueError: If the data yield no batch.
+    """
+    batches = keras_adapter.batches_for_prediction(
+        x, batch_size, steps, model.distribute_strategy
+    )
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = keras.callbacks.CallbackList(
+            callbacks,
+            add_progbar=verbose != 0,
+            verbose=verbose,
+            epochs=1,
+            steps=batches.num_batches,
+            model=model,
+        )
+    model.stop_predicting = False
+    callbacks.on_predict_begin()
+    answers = []
+    with batches.catch_stop_iteration():
+        for first, last, iterator in batches:
+            callbacks.on_predict_batch_begin(first)
+            outputs = function(next(iterator))
+            answers.append(outputs)
+            callbacks.on_predict_batch_end(last, {"outputs": outputs})
+            if model.stop_predicting:
+                break
+    callbacks.on_predict_end()
+    if not answers:
+        raise ValueError("The data set yields no batch to predict.")
+    return keras.tree.map_structure(
+        lambda *parts: keras_adapter.as_array(
+            keras_adapter.joined_over_batches(list(parts))
+        )[:num_rows],
+        *answers,
+    )

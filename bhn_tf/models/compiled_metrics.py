@@ -1,0 +1,131 @@
+"""The metrics of `compile`, and what they get of labels that do not count.
+
+A label of weight 0, or under a mask, may be anything, and 0 times NaN is NaN: where it
+has no meaning, another stands in its place. Labels with a meaning stay, so that all
+numbers are those of stock Keras.
+"""
+
+import keras
+import tensorflow as tf
+
+from bhn_tf import keras_adapter
+
+# Means over the last axis, each of whose elements has a value of its own.
+_OF_ELEMENTS = (
+    keras.losses.binary_crossentropy,
+    keras.losses.hinge,
+    keras.losses.huber,
+    keras.losses.log_cosh,
+    keras.losses.mean_absolute_error,
+    keras.losses.mean_absolute_percentage_error,
+    keras.losses.mean_squared_error,
+    keras.losses.mean_squared_logarithmic_error,
+    keras.losses.poisson,
+    keras.losses.squared_hinge,
+)
+
+
+def update_metrics(compiled, likelihood, raw_shapes, y, y_pred, sample_weight) -> None:
+    """Updates the metrics of `compile` with a batch.
+
+    Args:
+        compiled: Keras's metrics of `compile` in one.
+        likelihood: The model's.
+        raw_shapes: Shape of the raw outputs, or a list of them, rows first.
+        y: Labels in the outputs' structure.
+        y_pred: Predicted means in that structure, with Keras's masks.
+        sample_weight: As it was given: for rows, elements or each output; or `None`.
+    """
+    if not compiled.built:
+        compiled.build(y, y_pred)
+    outputs = [
+        _Output(*of_output)
+        for of_output in zip(
+            likelihood.parts_of_outputs(),
+            raw_shapes if likelihood.output_names else [raw_shapes],
+            keras.tree.flatten(y),
+            keras.tree.flatten(y_pred),
+            likelihood.weights_of_outputs(sample_weight),
+            strict=True,
+        )
+    ]
+    outputs = keras.tree.pack_sequence_as(y_pred, outputs)
+    for unweighted, weighted, output in keras_adapter.compiled_metrics(
+        compiled, outputs
+    ):
+        output.update(unweighted, weighted)
+
+
+class _Output:
+    """Labels, predictions and weights of one output."""
+
+    def __init__(self, likelihood, raw_shape, y, y_pred, weight):
+        self._likelihood, self._raw_shape = likelihood, (None, *raw_shape[1:])
+        self._y, self._y_pred, self._weight = y, y_pred, weight
+        self._mask = keras_adapter.mask_of(y_pred)
+
+    def update(self, unweighted, weighted) -> None:
+        """Updates its metrics of either kind."""
+        if unweighted:
+            y = self._with_meaning(None)
+            for metric in unweighted:
+                metric.update_state(y, self._y_pred)
+        if weighted:
+            y = self._with_meaning(self._weight)
+            for metric in weighted:
+                self._update_weighted(metric, y)
+
+    def _with_meaning(self, weight):
+        """Labels, with others in place of those without a meaning that do not count."""
+        part, shape = self._likelihood, self._raw_shape
+        counted = part.counted_elements(shape, weight, self._mask)
+        if counted is None:
+            return self._y
+        y = tf.convert_to_tensor(self._y)
+        coded = part.coded_labels(y, shape)
+        kept = counted | part.valid_elements(coded, shape)
+        has_label = part.has_label(coded, shape)
+        if has_label is not None:
+            # The number for a missing label means something to metrics, too.
+            kept |= ~has_label
+        # A prediction is possible as a number, and 0 as a class.
+        other = tf.zeros_like(y) if part.is_of_classes else self._y_pred
+        kept, other = (_with_rank(values, len(y.shape)) for values in (kept, other))
+        return tf.where(kept, y, tf.cast(other, y.dtype))
+
+    def _update_weighted(self, metric, y):
+        y_pred, weight = self._y_pred, self._weight
+        is_mean = keras_adapter.averaged_function(metric) is not None
+        if is_mean and self._mask is not None and weight is not None:
+            # A mask of elements is multiplied by weights of rows as they are.
+            axes = max(len(weight.shape), len(self._mask.shape))
+            weight = _with_rank(weight, axes)
+        if self._loses_weighted_axis(metric, y):
+            if keras_adapter.averaged_function(metric).func not in _OF_ELEMENTS:
+                raise ValueError(
+                    f"`weighted_metrics` has {metric.name!r}, which has no value for "
+                    "each of the elements that `sample_weight`, of shape "
+                    f"{tuple(self._weight.shape)}, weighs. Give it in `metrics`, or "
+                    "weights of rows."
+                )
+            mask = None if self._mask is None else self._mask[..., None]
+            # The mean over an axis of 1 is the element.
+            y, y_pred = y[..., None], keras_adapter.with_mask(y_pred[..., None], mask)
+        metric.update_state(y, y_pred, sample_weight=weight)
+
+    def _loses_weighted_axis(self, metric, y) -> bool:
+        """Whether the metric is a mean over an axis whose elements have weights."""
+        function = keras_adapter.averaged_function(metric)
+        if self._weight is None or function is None:
+            return False
+        weight, y_pred = self._weight, self._y_pred
+        ranks = {len(values.shape) for values in (weight, y, y_pred)}
+        has_axis = len(ranks) == 1 and weight.shape[-1] != 1
+        return has_axis and len(function(y, y_pred).shape) < len(weight.shape)
+
+
+def _with_rank(values, rank):
+    """Gives values a number of axes, by axes of 1 at the end that come or go."""
+    while len(values.shape) > rank:
+        values = values[..., 0]
+    return values[(..., *[None] * (rank - len(values.shape)))]

@@ -1,0 +1,36 @@
+"""Warnings that name the line of the user's which they are about."""
+
+import contextlib
+import inspect
+import os
+import warnings
+
+import keras
+import tensorflow as tf
+
+# What may lie between that line and the warning: this library, what calls it back, and
+# `with` statements.
+_NOT_THE_USERS = (
+    *(
+        os.path.join(os.path.dirname(path), "")
+        for path in (__file__, keras.__file__, tf.__file__)
+    ),
+    contextlib.__file__,
+)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warns at the innermost line outside of this library, Keras and TensorFlow.
+
+    Args:
+        message: What the user should know, and do.
+        category: As in `warnings.warn`.
+    """
+    frame, stacklevel = inspect.currentframe(), 1
+    while (
+        frame is not None
+        and frame.f_back is not None
+        and frame.f_code.co_filename.startswith(_NOT_THE_USERS)
+    ):
+        frame, stacklevel = frame.f_back, stacklevel + 1
+    warnings.warn(message, category, stacklevel=stacklevel)

@@ -1,0 +1,88 @@
+"""Frames and series of pandas are the arrays of what they hold."""
+
+import keras
+import numpy as np
+import pytest
+
+import bhn_tf
+from bhn_tf import conformal
+from bhn_tf.data_feeds import array_of_frame
+from bhn_tf.layers import WeightNormDense
+from tests import networks
+
+pd = pytest.importorskip("pandas")
+X, _ = networks.data(20)
+ARRAY = np.stack([X[:, 0], X[:, 1] > 0, X[:, 2] > 0, np.round(3 * X[:, 3])], axis=1)
+FRAME = pd.DataFrame(
+    {
+        "size": ARRAY[:, 0].astype("float64"),
+        "colour_red": ARRAY[:, 1] > 0,
+        "is_new": pd.array(ARRAY[:, 2] > 0, "boolean"),
+        "rooms": pd.array(ARRAY[:, 3].astype(int), "Int64"),
+    },
+    index=np.arange(20)[::-1],
+)
+
+
+def regression(likelihood="gaussian", **kwargs):
+    layers = [keras.Input((4,)), WeightNormDense(1)]
+    model = bhn_tf.BayesianHypernet(
+        keras.Sequential(layers), "mean_field", likelihood, seed=1, **kwargs
+    )
+    model.compile("sgd", run_eagerly=True)
+    return model
+
+
+def answers(x, y):
+    keras.utils.set_random_seed(0)
+    model = regression(bhn_tf.likelihoods.Gaussian(trainable=True))
+    model.initialize_from_data(x, y)
+    logs = model.fit(x, y, shuffle=False, verbose=0, validation_data=(x, y)).history
+    arguments = {"num_samples": 2, "seed": 1, "verbose": 0}
+    calibrated = conformal.calibrate(model, x, y, num_samples=2)
+    return [
+        *logs.values(),
+        model.evaluate(x, y, **arguments),
+        model.predict(x, **arguments).tolist(),
+        model.elbo(x, y, num_samples=2, seed=1).mean,
+        calibrated.thresholds(0.5).tolist(),
+    ]
+
+
+def test_a_frame_is_the_array_of_its_numbers():
+    y = FRAME["rooms"].to_numpy("int64")
+    assert answers(FRAME, FRAME["rooms"]) == answers(ARRAY, y)
+
+
+def test_the_dtype_is_the_one_that_holds_all_columns():
+    array = array_of_frame("x", FRAME)
+    assert array.dtype == "float64"
+    np.testing.assert_array_equal(array, ARRAY.astype("float64"))
+    assert array_of_frame("x", FRAME[["colour_red", "is_new"]]).dtype == bool
+    assert array_of_frame("x", FRAME["rooms"]).dtype == "int64"
+    assert array_of_frame("x", FRAME[["size"]].astype("Float32")).dtype == "float32"
+
+
+def test_a_frame_of_times_and_events_is_one_of_labels():
+    y = pd.DataFrame({"time": np.exp(X[:, 0]).astype("float64"), "event": X[:, 1] > 0})
+    model = regression(bhn_tf.likelihoods.CensoredWeibull())
+    model.fit(FRAME, y, verbose=0)
+    expected = model.evaluate(ARRAY, y.to_numpy("float64"), seed=1, verbose=0)
+    assert model.evaluate(FRAME, y, seed=1, verbose=0) == expected
+
+
+@pytest.mark.parametrize("name", ["x", "y", "sample_weight"])
+def test_missing_values_are_refused_by_name(name):
+    data = {"x": FRAME, "y": FRAME["size"], "sample_weight": FRAME["size"] ** 2}
+    missing = data[name].astype("Float64")
+    missing.iloc[3] = pd.NA
+    with pytest.raises(ValueError, match=f"`{name}` has missing values.*'size'"):
+        regression().fit(**{**data, name: missing}, verbose=0)
+
+
+def test_numbers_that_are_objects_are_refused_with_advice():
+    objects = FRAME["rooms"].to_numpy("int64").astype(object)
+    with pytest.raises(ValueError, match=r"y\.astype\('float32'\)"):
+        regression().fit(FRAME, objects, verbose=0)
+    with pytest.raises(ValueError, match=r"x\.astype\('float32'\)"):
+        regression().fit(ARRAY.astype(object), FRAME["size"], verbose=0)

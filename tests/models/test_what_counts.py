@@ -1,0 +1,230 @@
+"""Labels under a mask, or of weight 0, change nothing, whatever they hold."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from bhn_tf.layers import WeightNormDense
+
+ROWS, STEPS = 10, 4
+GENERATOR = np.random.default_rng(0)
+REAL = np.arange(STEPS) < GENERATOR.integers(1, STEPS, size=ROWS)[:, None]
+SEQUENCES = np.where(REAL[..., None], GENERATOR.normal(size=(ROWS, STEPS, 2)), 0.0)
+X = GENERATOR.normal(size=(ROWS, 3))
+Y = 4.0 + 2.0 * GENERATOR.normal(size=(ROWS, 2))
+#: Weights of elements, some of them 0.
+WEIGHTS = np.where(GENERATOR.uniform(size=(ROWS, 2)) < 0.3, 0.0, 2.0)
+WEIGHTS[0] = [0.0, 1.0]
+
+
+def without(values, counted, other):
+    """Labels with something else in place of those that do not count."""
+    return np.where(counted, values, other).astype("float32")
+
+
+def regression(num_outputs=2, **kwargs):
+    layers = [keras.Input((3,)), keras.layers.Dense(num_outputs)]
+    return bhn_tf.baselines.Deterministic(
+        keras.Sequential(layers), "gaussian", **kwargs
+    )
+
+
+def tagger(**kwargs):
+    """One number for each step."""
+    return keras.Sequential(
+        [
+            keras.Input((STEPS, 2)),
+            keras.layers.Masking(),
+            WeightNormDense(3, activation="tanh", **kwargs),
+            WeightNormDense(1, **kwargs),
+        ]
+    )
+
+
+def two_outputs():
+    inputs = keras.Input((STEPS, 2))
+    steps = keras.layers.Masking()(inputs)
+    whole = keras.layers.Flatten()(inputs)
+    outputs = {
+        "steps": keras.layers.Dense(1, name="steps")(steps),
+        "whole": keras.layers.Dense(2, name="whole")(whole),
+    }
+    return keras.Model(inputs, outputs)
+
+
+def metrics_of_numbers():
+    return [
+        "mae",
+        keras.metrics.MeanSquaredError(name="mse"),
+        keras.losses.huber,
+        keras.metrics.RootMeanSquaredError(name="rmse"),
+        keras.metrics.R2Score(name="r2"),
+    ]
+
+
+def test_metrics_of_weighted_elements_are_weighted_means():
+    model = regression()
+    model.compile("sgd", weighted_metrics=metrics_of_numbers())
+    arguments = {"sample_weight": WEIGHTS, "return_dict": True, "verbose": 0}
+    error = model.predict(X, verbose=0) - Y
+    square = np.average(error**2, weights=WEIGHTS)
+    found = [
+        model.evaluate(X, without(Y, WEIGHTS > 0, other), batch_size=4, **arguments)
+        for other in (7.0, np.nan)
+    ]
+    for logs in found:
+        assert logs["mae"] == pytest.approx(
+            np.average(np.abs(error), weights=WEIGHTS), rel=1e-5
+        )
+        assert logs["mse"] == pytest.approx(square, rel=1e-5)
+        assert logs["rmse"] == pytest.approx(np.sqrt(square), rel=1e-5)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    history = model.fit(
+        X, without(Y, WEIGHTS > 0, np.nan), sample_weight=WEIGHTS, verbose=0
+    )
+    assert np.isfinite([value for (value,) in history.history.values()]).all()
+
+
+def test_metrics_of_weighted_rows_do_not_see_labels_of_weight_0():
+    model = regression(1)
+    model.compile("sgd", weighted_metrics=metrics_of_numbers())
+    arguments = {"sample_weight": WEIGHTS[:, 0], "return_dict": True, "verbose": 0}
+    logs = [
+        model.evaluate(X, without(Y[:, 0], WEIGHTS[:, 0] > 0, other), **arguments)
+        for other in (7.0, np.nan)
+    ]
+    assert logs[0] == pytest.approx(logs[1], rel=1e-6)
+
+
+def test_metrics_of_classes_do_not_see_labels_of_weight_0():
+    layers = [keras.Input((3,)), keras.layers.Dense(4)]
+    model = bhn_tf.baselines.Deterministic(keras.Sequential(layers))
+    crossentropy = keras.metrics.SparseCategoricalCrossentropy(name="crossentropy")
+    model.compile("sgd", weighted_metrics=["accuracy", crossentropy])
+    weight = WEIGHTS[:, 0]
+    arguments = {"sample_weight": weight, "return_dict": True, "verbose": 0}
+    logs = [
+        model.evaluate(X, np.where(weight > 0, 2, other), **arguments)
+        for other in (0, -1)
+    ]
+    assert logs[0] == pytest.approx(logs[1])
+
+
+def test_metrics_do_not_see_what_is_masked():
+    y = np.where(REAL, GENERATOR.normal(size=REAL.shape), 0.0)[..., None]
+    stock = tagger()
+    stock.compile("sgd", "mse", metrics=["mae"], weighted_metrics=["mse"])
+    expected = stock.evaluate(SEQUENCES, y, return_dict=True, verbose=0)
+    model = bhn_tf.baselines.Deterministic(stock, "gaussian")
+    model.compile("sgd", metrics=["mae"], weighted_metrics=["mse"])
+    for other in (0.0, np.nan):
+        labels = without(y, REAL[..., None], other)
+        logs = model.evaluate(SEQUENCES, labels, return_dict=True, verbose=0)
+        for name in ("mae", "mse"):
+            assert logs[name] == pytest.approx(expected[name], rel=1e-6)
+
+
+def test_metrics_of_several_outputs_see_what_counts_in_each():
+    model = bhn_tf.baselines.Deterministic(
+        two_outputs(), {"steps": "gaussian", "whole": "gaussian"}
+    )
+    model.compile("sgd", weighted_metrics={"steps": ["mae"], "whole": ["mae"]})
+    steps = GENERATOR.normal(size=(ROWS, STEPS, 1))
+    found = []
+    for other in (3.0, np.nan):
+        y = {
+            "steps": without(steps, REAL[..., None], other),
+            "whole": without(Y, WEIGHTS > 0, other),
+        }
+        weight = {"steps": np.ones(ROWS), "whole": WEIGHTS}
+        data = tf.data.Dataset.from_tensor_slices((SEQUENCES, y, weight)).batch(4)
+        found.append(model.evaluate(data, return_dict=True, verbose=0))
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    mean = model.predict(SEQUENCES, verbose=0)
+    assert found[1]["steps_mae"] == pytest.approx(
+        np.abs(mean["steps"] - steps)[REAL].mean(), rel=1e-5
+    )
+    assert found[1]["whole_mae"] == pytest.approx(
+        np.average(np.abs(mean["whole"] - Y), weights=WEIGHTS), rel=1e-5
+    )
+
+
+def test_a_metric_that_takes_no_weights_of_elements_is_named():
+    model = regression()
+    similarity = keras.metrics.CosineSimilarity(name="similarity")
+    model.compile("sgd", weighted_metrics=[similarity])
+    with pytest.raises(ValueError, match="'similarity', which has no value for each"):
+        model.evaluate(X, Y, sample_weight=WEIGHTS, verbose=0)
+
+
+#: Numbers of the steps that are no padding.
+STEPS_Y = 40.0 + 9.0 * GENERATOR.normal(size=(ROWS, STEPS, 1))
+
+
+def as_arrays(x, y, weight=None):
+    return {"x": x, "y": y, "sample_weight": weight}
+
+
+def as_dataset(*arrays):
+    arrays = tuple(values for values in arrays if values is not None)
+    return {"x": tf.data.Dataset.from_tensor_slices(arrays).batch(4)}
+
+
+@pytest.mark.parametrize("kind", [as_arrays, as_dataset])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("other", [0.0, np.nan])
+def test_units_are_those_of_what_counts(kind, is_weighted, other):
+    weight = np.repeat([[0.0, 1.0, 2.0, 3.0]], ROWS, axis=0) if is_weighted else None
+    model = bhn_tf.baselines.Deterministic(tagger(), "gaussian", normalize_targets=True)
+    model.compile("sgd", run_eagerly=True)
+    y = without(STEPS_Y, REAL[..., None], other)
+    model.fit(**kind(SEQUENCES, y, weight), verbose=0)
+    weights = (1.0 if weight is None else weight) * REAL
+    loc = np.average(STEPS_Y[..., 0], weights=weights)
+    scale = np.sqrt(np.average((STEPS_Y[..., 0] - loc) ** 2, weights=weights))
+    np.testing.assert_allclose(model.likelihood.loc, [loc], rtol=1e-5)
+    np.testing.assert_allclose(model.likelihood.scale, [scale], rtol=1e-5)
+
+
+def test_units_of_several_outputs_are_those_of_what_counts_in_each():
+    model = bhn_tf.baselines.Deterministic(
+        two_outputs(),
+        {"steps": "gaussian", "whole": "gaussian"},
+        normalize_targets=True,
+    )
+    model.compile("sgd", run_eagerly=True)
+    y = {"steps": without(STEPS_Y, REAL[..., None], np.nan), "whole": Y}
+    model.fit(SEQUENCES, y, verbose=0)
+    steps, whole = model.likelihood.parts
+    np.testing.assert_allclose(steps.loc, [STEPS_Y[REAL].mean()], rtol=1e-5)
+    np.testing.assert_allclose(whole.loc, Y.mean(axis=0), rtol=1e-5)
+
+
+def test_padding_is_not_warned_of():
+    """What is far is padding alone: a warning would be an error in the tests."""
+    model = bhn_tf.baselines.Deterministic(tagger(), "gaussian")
+    model.compile("sgd", run_eagerly=True)
+    model.fit(SEQUENCES, without(STEPS_Y / 40, REAL[..., None], 1e4), verbose=0)
+    with pytest.warns(UserWarning, match="normalize_targets=True"):
+        model.fit(SEQUENCES, without(STEPS_Y, REAL[..., None], 0.0), verbose=0)
+
+
+@pytest.mark.parametrize("other", [0.0, np.nan])
+def test_noise_starts_at_the_spread_of_what_counts(other):
+    likelihood = bhn_tf.likelihoods.Gaussian(trainable=True)
+    model = bhn_tf.BayesianHypernet(tagger(), "mean_field", likelihood)
+    y = without(STEPS_Y, REAL[..., None], other)
+    model.initialize_from_data(SEQUENCES, y)
+    assert model.likelihood.stddev == pytest.approx(y[REAL].std(), rel=1e-5)
+
+
+@pytest.mark.parametrize("random", ["scale", "none"])
+def test_layers_are_standardised_over_what_is_no_padding(random):
+    hypernet = bhn_tf.hypernets.MeanField(initial_stddev=1e-9)
+    model = bhn_tf.BayesianHypernet(tagger(random=random), hypernet, "gaussian")
+    assert model.initialize_from_data(SEQUENCES)
+    outputs = model.predict(SEQUENCES, num_samples=0, verbose=0)[REAL]
+    np.testing.assert_allclose(outputs.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(outputs.std(axis=0), 1, atol=1e-4)
