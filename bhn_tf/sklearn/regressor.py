@@ -22,9 +22,9 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         network: Replaces these two: a function `(num_features, num_outputs)` → a Keras
             network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
             converted, as `bhn_tf.from_keras` does.
-        random: What the hypernet generates for each layer: "scale", "scale_and_bias",
-            "kernel", "kernel_and_bias".
-        hypernet: "realnvp", "iaf", "mean_field", or an instance from
+        random: What the hypernet generates for each layer: "scale", "rank_one",
+            "scale_and_bias", "kernel" or "kernel_and_bias".
+        hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`, of which each fit makes a copy.
         likelihood: p(y|x, g), a name or an instance from `bhn_tf.likelihoods`; `None`
             for Gaussian noise whose level is learned. With "weibull" and
