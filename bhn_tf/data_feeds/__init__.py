@@ -1,6 +1,6 @@
-"""What a batch is, whatever it comes from: its spec, its rows, its checks, their count.
+"""Data of any kind as feeds, with their spec, rows, checks and number of examples.
 
-`feed_of` tells kinds of data apart; each has a `Feed` of its own.
+`feed_of` tells the kinds apart; each has its own `Feed`.
 """
 
 from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors

@@ -1,7 +1,7 @@
-"""Refusing data that would train on silently: empty, NaN, labels without a meaning.
+"""Refuses data that would silently spoil training: empty, NaN, meaningless labels.
 
-Arrays are looked at before any work. Data sets are checked batch by batch in their
-own pipeline, since XLA drops assertions from a training step.
+Arrays are checked before any work. Data sets are checked batch by batch in their own
+pipeline, since XLA drops assertions from a training step.
 """
 
 import contextlib
@@ -13,21 +13,21 @@ import tensorflow as tf
 
 from bhn_tf.data_feeds.feed import NO_ROW, leaves_of, unpacked
 
-# How the message of a failed check in a data set begins.
+# Beginning of the message of a failed check in a data set.
 _FAILED_CHECK = "A batch has"
-# Rows that are looked at once: what lies on a disk is not read whole.
+# Rows checked at a time, so that arrays on disk are not read whole.
 _ROWS_AT_ONCE = 65_536
 
 
 class BatchChecks:
-    """What a model asks of its data.
+    """The checks that a model makes of its data.
 
     Args:
         likelihood: Knows which labels have a meaning.
         raw_shapes: Shape of the raw outputs, or a list of them, rows first; `None`
-            where they are not known yet, so that labels are not checked.
+            if they are not known yet, and labels are then not checked.
         mask: Maps inputs to the mask of the raw outputs, or a list of them; `None`
-            where the network makes no mask. What is under a mask may be anything.
+            if the network makes no mask. Labels under a mask may be anything.
     """
 
     def __init__(self, likelihood, raw_shapes, mask: Callable | None = None):
@@ -47,7 +47,7 @@ class BatchChecks:
 
         Raises:
             ValueError: If there are no rows, numbers of rows differ, inputs or weights
-                are not finite, or labels have no meaning.
+                are not finite, weights are negative, or labels have no meaning.
         """
         self.check_rows(x, y, sample_weight)
         for leaf in leaves_of(x):
@@ -64,7 +64,7 @@ class BatchChecks:
             self._check_labels(x, y, sample_weight)
 
     def check_rows(self, x, y=None, sample_weight=None) -> None:
-        """Checks that there are rows, and as many of everything.
+        """Checks that there are rows, and equally many in all arrays.
 
         Raises:
             ValueError: If not.
@@ -98,14 +98,14 @@ class BatchChecks:
         try:
             self._likelihood.check_labels(y, self._raw_shapes, weight)
         except ValueError:
-            # Only here it matters what is padded, and finding out takes a pass.
+            # The wrong labels may be padding; finding out takes a pass.
             mask = self._mask(x)
             self._likelihood.check_labels(y, self._raw_shapes, weight, mask)
 
     # -- data sets -------------------------------------------------------------------
 
     def checked_element(self, *batch):
-        """Returns an element of a data set behind assertions on it."""
+        """Returns an element of a data set that depends on assertions about it."""
         element = batch if len(batch) > 1 else batch[0]
         x, y, sample_weight = unpacked(element)
         same_rows = _same_rows(leaves_of((x, y, sample_weight)))
@@ -113,7 +113,7 @@ class BatchChecks:
         for name, values in (("x", x), ("sample_weight", sample_weight)):
             for leaf in map(_dense_values, leaves_of(values)):
                 if leaf.dtype.is_floating:
-                    # As the network takes it: float64 may hold more.
+                    # Cast as in the network, since float64 may hold larger numbers.
                     finite = tf.math.is_finite(tf.cast(leaf, tf.float32))
                     wrong = f"NaN or infinite values in `{name}`."
                     checks.append(_assertion(finite, wrong))
@@ -124,7 +124,7 @@ class BatchChecks:
             advice = self._likelihood.label_advice(self._raw_shapes)
             if any(leaf.dtype == tf.string for leaf in leaves_of(y)):
                 raise ValueError(f"Labels of dtype string are no numbers: {advice}")
-            # Whose elements are compared with those of the weights.
+            # Comparing labels with weights by element needs equally many rows.
             with tf.control_dependencies([same_rows]):
                 valid = self._valid_labels(x, y, sample_weight)
             checks.append(_assertion(valid, f"labels without a meaning: {advice}"))
@@ -151,7 +151,7 @@ def _dense_values(leaf) -> tf.Tensor:
 
 
 def _same_rows(leaves) -> tf.Operation:
-    """Asserts that all tensors of a batch have as many rows."""
+    """Asserts that all tensors of a batch have equally many rows."""
     rows = tf.stack([tf.shape(leaf, out_type=tf.int64)[0] for leaf in leaves])
     return _assertion(
         rows == rows[0],
@@ -160,7 +160,7 @@ def _same_rows(leaves) -> tf.Operation:
 
 
 def _assertion(valid, wrong: str) -> tf.Operation:
-    """Asserts that all is valid; `readable_data_errors` tells what was wrong."""
+    """Asserts that all is valid; `readable_data_errors` reports what was wrong."""
     return tf.debugging.Assert(tf.reduce_all(valid), [f"{_FAILED_CHECK} {wrong}"])
 
 
@@ -173,7 +173,7 @@ def _as_numpy(leaf):
 
 
 def _slices(leaf) -> Iterator[np.ndarray]:
-    """Numbers of an array of any library, some rows at a time."""
+    """The numbers of an array of any library, some rows at a time."""
     if hasattr(leaf, "iloc"):
         leaf = leaf.iloc
     elif (
@@ -213,6 +213,6 @@ def readable_data_errors() -> Iterator[None]:
         start = message.find(_FAILED_CHECK)
         if start < 0:
             raise
-        # In brackets where a graph raised it, and in quotes where it was eager.
+        # A bracket follows if a graph raised it, a quote if it was eager.
         sentence = message[start:].split("\n")[0].rstrip("]\"'")
         raise ValueError(sentence) from error

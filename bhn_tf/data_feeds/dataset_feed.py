@@ -44,7 +44,7 @@ class DatasetFeed(Feed):
         if cardinality >= 0 and batch_size is not None:
             return self._announced(cardinality * batch_size)
         logging.info("Counting the training examples in one pass over the data set.")
-        # One batch more tells that there are more.
+        # One batch more shows whether the data set goes on.
         counted = self.x if self._most is None else self.x.take(self._most + 1)
         num_batches, total = counted.reduce(tf.zeros([2], tf.int64), _add_batch).numpy()
         if self._most is not None and num_batches > self._most:
@@ -58,9 +58,9 @@ class DatasetFeed(Feed):
 
     @property
     def _most(self) -> int | None:
-        """How many batches are read before training, where there may be no end.
+        """The most batches to read before training, if the data may be endless.
 
-        Nothing tells a generator that ends from one that does not.
+        Nothing distinguishes a generator that ends from one that does not.
         """
         is_known = self.x.cardinality() != tf.data.UNKNOWN_CARDINALITY
         if is_known or not tensorflow_adapter.reads_generator(self.x):
@@ -89,7 +89,7 @@ class DatasetFeed(Feed):
 
     def checked(self, checks):
         self.refuse_empty()
-        # AutoGraph would put its frames before the sentence of an error.
+        # AutoGraph would put its stack frames before an error's sentence.
         check = tf.autograph.experimental.do_not_convert(checks.checked_element)
         checked = self.x.map(check, num_parallel_calls=tf.data.AUTOTUNE)
         return DatasetFeed(

@@ -1,4 +1,4 @@
-"""Batches of many epochs in a row, in an order that follows from a seed alone."""
+"""Batches of consecutive epochs, in an order that depends on a seed alone."""
 
 import keras
 import tensorflow as tf
@@ -9,17 +9,17 @@ from bhn_tf.data_feeds.feed import num_rows
 def batches_of_epochs(
     rows, batch_size: int, seed: int | None, first_epoch: int, last_epoch: int
 ) -> tf.data.Dataset:
-    """Batches of all epochs in a row, each epoch in an order of its own.
+    """Returns the batches of consecutive epochs, each epoch in its own order.
 
-    The order is a function of seed and epoch alone: a resumed run sees the epochs that
-    an uninterrupted one would have seen, and so does every process. That of
-    `Dataset.shuffle` depends on the process's seed, too.
+    The order depends on seed and epoch alone: a resumed run sees the same epochs as an
+    uninterrupted one, and so does every process. The order of `Dataset.shuffle` also
+    depends on the process's seed.
 
     Args:
         rows: Tensors, rows first, in any structure.
         batch_size: Rows of a batch; the last one of an epoch may have fewer.
         seed: An integer; `None` for the rows' own order.
-        first_epoch, last_epoch: Epochs from the first up to, but without, the last.
+        first_epoch, last_epoch: The first epoch, and the one after the last.
 
     Example:
     ```python

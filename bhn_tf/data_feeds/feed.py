@@ -6,19 +6,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-#: What is said of arrays without a single row.
+#: The error of arrays without rows.
 NO_ROW = "The data `x` are empty: no rows. Give at least one."
 
-#: What is said of a data set without a single batch.
+#: The error of a data set without batches.
 NO_BATCH = "The data set yields no batch: it is empty, or a filter removed all of it."
 
-#: What is said of data that do not tell how many examples they are.
+#: The advice for data whose number of examples is unknown.
 HOW_TO_GIVE_N = (
     "Say how many training examples there are: `BayesianHypernet(..., "
     "num_examples=N)` or `model.num_examples = N`."
 )
 
-#: What is said of data that yield one row at a time.
+#: The advice for data that yield one row at a time.
 HOW_TO_GIVE_ROWS = (
     "A `tf.data.Dataset` of single rows needs `.batch(32)`, and what else yields "
     "single rows has to yield batches of them; one row alone is a batch of one, "
@@ -30,13 +30,13 @@ class Feed:
     """Data of one kind, as `fit`, `evaluate` and `predict` take them.
 
     Args:
-        x: Inputs, or what yields whole batches.
-        y: Labels, where `x` does not yield them.
-        sample_weight: Weights, where `x` does not yield them.
+        x: Inputs, or an object that yields whole batches.
+        y: Labels, if `x` does not yield them.
+        sample_weight: Weights, if `x` does not yield them.
 
     Attributes:
-        num_trained_batches: How many batches the training takes in all; `None` where
-            it takes what there is.
+        num_trained_batches: Total number of batches that training takes; `None` if it
+            takes all there are.
     """
 
     num_trained_batches: int | None = None
@@ -51,7 +51,7 @@ class Feed:
 
     @property
     def num_rows(self) -> int | None:
-        """Rows of arrays; `None` of what yields batches."""
+        """Number of rows of arrays; `None` for data that yield batches."""
         return None
 
     @property
@@ -60,14 +60,14 @@ class Feed:
         return False
 
     def first_batch(self):
-        """Returns `(x, y, sample_weight)` of what has shape and dtype of a batch."""
+        """Returns `(x, y, sample_weight)` with the shapes and dtypes of a batch."""
         raise NotImplementedError
 
     def refuse_empty(self) -> None:
-        """Raises `ValueError` where there is no row, or no batch."""
+        """Raises `ValueError` if there is no row, or no batch."""
 
     def count(self, validation_split: float = 0.0) -> int:
-        """Returns N, the number of training examples of an epoch.
+        """Returns N, the number of training examples in an epoch.
 
         Args:
             validation_split: Share of arrays that `fit` sets aside.
@@ -81,8 +81,8 @@ class Feed:
         """Yields the labels of all batches, their weights and masks, in one pass.
 
         Args:
-            padding: Maps inputs to the masks of the outputs; `None` where there are
-                none, so that inputs are not looked at.
+            padding: Maps inputs to the masks of the outputs; `None` if there are none,
+                and inputs are then not read.
 
         Raises:
             ValueError: If the data are endless or can be read only once.
@@ -90,7 +90,7 @@ class Feed:
         raise targets_not_read()
 
     def checked(self, checks) -> "Feed":
-        """Returns the feed with every batch checked, at once or as it comes.
+        """Returns the feed with every batch checked, now or when it is read.
 
         Args:
             checks: A `BatchChecks`.
@@ -110,7 +110,7 @@ class Feed:
 
 
 def targets_not_read() -> ValueError:
-    """The error of data whose targets cannot be looked at ahead of training."""
+    """The error of data whose targets cannot be read before training."""
     return ValueError(
         "The targets of such data cannot be read before training. Tell the "
         "likelihood their units: `model.likelihood.adapt(y)`."
@@ -126,10 +126,10 @@ class LeafSpec:
 
 
 def leaf_spec(leaf) -> LeafSpec | None:
-    """Returns shape and dtype of an array of any library; `None` of `None`.
+    """Returns shape and dtype of an array of any library; `None` for `None`.
 
     Raises:
-        ValueError: If it has no axis of rows, or nobody knows how many axes it has.
+        ValueError: If it has no axis of rows, or an unknown number of axes.
     """
     if leaf is None:
         return None
@@ -154,7 +154,7 @@ def leaf_spec(leaf) -> LeafSpec | None:
 def is_text(leaf) -> bool:
     """Whether an array holds text.
 
-    It comes as objects, with its length in the dtype, or in a dtype of pandas.
+    Text has dtype object, a dtype with its length, or one of pandas.
     """
     return any(getattr(dtype, "kind", "") in tuple("OSU") for dtype in _dtypes(leaf))
 
@@ -166,7 +166,7 @@ def _dtypes(leaf) -> list:
 
 
 def unpacked(batch) -> tuple:
-    """Returns `(x, y, sample_weight)` of a batch as data sets yield it."""
+    """Returns `(x, y, sample_weight)` of a batch that a data set yields."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     return x, *_of_one_output(y, sample_weight)
 
@@ -174,7 +174,7 @@ def unpacked(batch) -> tuple:
 def inputs_of(batch):
     """Returns the inputs of a batch, which may come with labels and weights.
 
-    An optional input that is not given is `None`.
+    An optional input that is missing is `None`.
     """
     x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
     return keras.tree.map_structure(
@@ -183,14 +183,14 @@ def inputs_of(batch):
 
 
 def _of_one_output(y, sample_weight) -> tuple:
-    """Labels and weights as `of_one_output`; of several outputs, weights stay."""
+    """`of_one_output` of labels and weights; with several outputs weights stay."""
     y = of_one_output(y)
     is_of_several = keras.tree.is_nested(y)
     return y, sample_weight if is_of_several else of_one_output(sample_weight)
 
 
 def of_one_output(values):
-    """Returns labels or weights without a list of one around them.
+    """Returns labels or weights without a one-element list around them.
 
     Keras takes `[y]` for `y`; with a single output both mean the same.
     """
@@ -199,10 +199,10 @@ def of_one_output(values):
 
 
 def leaves_of(values) -> list:
-    """Returns the arrays of a structure, without those that are not given (`None`)."""
+    """Returns the arrays of a structure, without missing ones (`None`)."""
     return [leaf for leaf in keras.tree.flatten(values) if leaf is not None]
 
 
 def num_rows(x) -> int:
-    """Returns the number of rows of a batch, or of all data, in arrays."""
+    """Returns the number of rows of arrays: a batch, or all data."""
     return int(leaves_of(x)[0].shape[0])

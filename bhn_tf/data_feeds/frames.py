@@ -1,4 +1,4 @@
-"""Frames and series of pandas as arrays of one dtype, which is all that Keras takes."""
+"""Frames and series of pandas as arrays of one dtype, as Keras needs them."""
 
 import numpy as np
 
@@ -6,21 +6,21 @@ import numpy as np
 def array_of_frame(name: str, leaf):
     """Returns a frame or series of numbers as an array, and anything else as it is.
 
-    Columns of several dtypes, Booleans among them, get the one that holds them all.
+    Columns of several dtypes, also of Booleans, get the one that holds them all.
 
     Args:
-        name: What the data are called, for the error.
+        name: Name of the data, for the error.
         leaf: Any data.
 
     Raises:
-        ValueError: If a dtype that may have missing values has some.
+        ValueError: If a column of a nullable dtype has missing values.
     """
-    # Of pandas, without needing it here.
+    # Recognises pandas without importing it.
     if not (hasattr(leaf, "iloc") and hasattr(leaf, "isna")):
         return leaf
     is_frame = hasattr(leaf, "columns")
     columns = [leaf.iloc[:, i] for i in range(leaf.shape[1])] if is_frame else [leaf]
-    # Of `Int64`, `boolean` and their like: what NumPy calls them.
+    # NumPy's dtypes for nullable ones such as `Int64` and `boolean`.
     dtypes = [getattr(c.dtype, "numpy_dtype", c.dtype) for c in columns]
     if not dtypes or any(getattr(d, "kind", "") not in tuple("biuf") for d in dtypes):
         return leaf

@@ -9,8 +9,8 @@ class GeneratorFeed(Feed):
     """A Python generator of batches, which can be read once.
 
     Args:
-        x, y, sample_weight: As of every feed.
-        first: The first batch, where it has been read already; `x` yields it again.
+        x, y, sample_weight: As in `Feed`.
+        first: The first batch, if it has been read already; `x` yields it again.
     """
 
     def __init__(self, x, y=None, sample_weight=None, first=None):
@@ -38,8 +38,8 @@ class GeneratorFeed(Feed):
 
 
 def _generator(*parts):
-    # Keras knows generators by their type, which a chain has not; and it takes a list
-    # as a batch of every other kind of data, but not of a generator.
+    # Keras recognises generators by their type, which a chain lacks. From a generator
+    # it takes no lists as batches, although it does from all other kinds of data.
     for batch in itertools.chain(*parts):
         yield tuple(batch) if isinstance(batch, list) else batch
 

@@ -1,4 +1,4 @@
-"""Which kind of data is given: the one place that tells them apart."""
+"""Recognises the kinds of data; nothing else in the library does."""
 
 import functools
 
@@ -19,14 +19,14 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
     """Returns the feed for data, whatever they are.
 
     Args:
-        x: Arrays of any library (NumPy, TensorFlow, pandas, SciPy, JAX, PyTorch), one
-            or a structure of them; or what yields batches: a `tf.data.Dataset`, a
+        x: An array of any library (NumPy, TensorFlow, pandas, SciPy, JAX, PyTorch) or
+            a structure of them; or an object that yields batches: `tf.data.Dataset`,
             `keras.utils.PyDataset`, a Python generator, a PyTorch or Grain loader.
         y: Labels of arrays.
         sample_weight: Weights of arrays.
 
     Raises:
-        ValueError: If the data are of no kind that Keras takes, with what to give.
+        ValueError: If Keras takes no such data; it says what to give instead.
     """
     if isinstance(x, tf.data.Dataset):
         return DatasetFeed(x, y, sample_weight)
@@ -49,7 +49,7 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
 
 
 def _text_as_tensor(leaf):
-    """Text as a tensor, for Keras takes no other kind with several axes."""
+    """Text as a tensor: with several axes Keras takes it in no other form."""
     if leaf is None or tf.is_tensor(leaf) or not is_text(leaf):
         return leaf
     try:

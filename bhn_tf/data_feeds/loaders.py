@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from bhn_tf.data_feeds.feed import NO_BATCH
 
-# As many batches as Keras's own adapters look at.
+# Batches read to learn the shapes, as many as Keras's own adapters read.
 _BATCHES_FOR_SHAPES = 2
 
 
 def is_loader(x) -> bool:
     """Whether data are a loader, or of a class derived from one."""
-    # By name, since neither library is needed here.
+    # By name, so that neither library is imported.
     names = {kind.__name__ for kind in type(x).__mro__}
     return hasattr(x, "__iter__") and bool(names & {"DataLoader", "IterDataset"})
 
@@ -24,7 +24,7 @@ def dataset_of_loader(loader) -> tf.data.Dataset:
     """Returns a PyTorch or Grain loader as a data set.
 
     Args:
-        loader: What yields batches anew each time.
+        loader: An iterable that yields all batches every time.
 
     Raises:
         ValueError: If it yields none.
@@ -39,19 +39,19 @@ def dataset_of_loader(loader) -> tf.data.Dataset:
         raise ValueError(NO_BATCH)
     signature = keras.tree.map_structure(_spec_of_all, *first)
     dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    # PyTorch's has a `__len__` that raises where the length is not known.
+    # The `__len__` of PyTorch's loader raises if the length is not known.
     with contextlib.suppress(TypeError):
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
     return dataset
 
 
 def _as_arrays(batch):
-    """A batch as a tuple of NumPy arrays, which loaders like to give as a list."""
+    """A batch as a tuple of NumPy arrays; loaders often give a list."""
     return keras.tree.map_structure(np.asarray, keras.tree.lists_to_tuples(batch))
 
 
 def _spec_of_all(first, *others) -> tf.TensorSpec:
-    """The shape of an array in all batches: open where they differ, as in length."""
+    """The spec of an array over some batches; axes that differ are `None`."""
     shape = tf.TensorShape([None, *first.shape[1:]])
     for other in others:
         shape = shape.most_specific_compatible_shape(other.shape)

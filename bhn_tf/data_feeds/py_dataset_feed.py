@@ -17,8 +17,8 @@ class PyDatasetFeed(Feed):
     """A `keras.utils.PyDataset`.
 
     Args:
-        x, y, sample_weight: As of every feed.
-        first: Batch 0 where it has been read already.
+        x, y, sample_weight: As in `Feed`.
+        first: Batch 0, if it has been read already.
     """
 
     def __init__(self, x, y=None, sample_weight=None, first=None):
@@ -30,7 +30,7 @@ class PyDatasetFeed(Feed):
         return self.x.num_batches is not None
 
     def first_batch(self):
-        # Read once: making a batch may take long.
+        # Read only once, since making a batch may take long.
         if self._first is None:
             self.refuse_empty()
             self._first = self.x[0]
@@ -61,15 +61,15 @@ class PyDatasetFeed(Feed):
         self.refuse_empty()
         already_read = {} if self._first is None else {0: self._first}
         dataset = _CheckedPyDataset(self.x, checks, already_read)
-        # Keras refuses labels and weights that come beside it.
+        # Kept, so that Keras refuses labels and weights given beside a `PyDataset`.
         return PyDatasetFeed(dataset, self.y, self.sample_weight, self._first)
 
 
 class _CheckedPyDataset(keras.utils.PyDataset):
     """A `PyDataset` whose batches are checked as they are read.
 
-    Batches that were read to see what they are like are handed out once: data that
-    make every batch anew are asked for no more of them than by stock Keras.
+    A batch that was read to learn the shapes is yielded once instead of being made
+    again, so that no more batches are made than in stock Keras.
     """
 
     def __init__(self, dataset, checks, already_read):

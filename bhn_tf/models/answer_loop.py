@@ -1,4 +1,4 @@
-"""The loop of `predict*` over batches, and what it makes of their answers."""
+"""The loop of `predict*` over batches, which joins their answers."""
 
 import keras
 
@@ -15,17 +15,17 @@ def answer_batches(
     callbacks=None,
     num_rows=None,
 ):
-    """Goes through data as Keras's `predict` does, with a function of our own.
+    """Goes through data like Keras's `predict`, but with a given function.
 
     Args:
         model: The model, for callbacks and its strategy.
         function: Maps a batch of inputs to a structure of tensors, rows first.
         x, batch_size, verbose, steps, callbacks: As in Keras.
-        num_rows: How many rows are asked for, of which batches may answer more; `None`
-            for all.
+        num_rows: Number of rows to return, if the batches may have more; `None` for
+            all.
 
     Returns:
-        Arrays of these rows, in the structure.
+        Arrays of these rows, in the structure that `function` returns.
 
     Raises:
         ValueError: If the data yield no batch.

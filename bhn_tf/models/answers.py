@@ -1,4 +1,4 @@
-"""Answers: what predictions compute from the raw outputs under S draws.
+"""Computes answers from the raw outputs under S draws.
 
 `p(y|x, D) ≈ 1/S Σ_s p(y|x, g_s)`, `g_s ~ q(g)` (paper, equation of the predictive
 posterior): probabilities are averaged, not logits.
@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from bhn_tf.keras_adapter import DEFAULT_BATCH_SIZE
 
-# Most numbers in the samples of one batch: 16 MB, which the scores copy several times.
+# Most numbers in a batch's samples: 16 MB, of which scores need several copies.
 _MOST_SAMPLES = 2**22
 
 
 class Answers:
-    """What a model answers under draws.
+    """The answers of a model under draws.
 
     Args:
         posterior: A `draws.Posterior`.
@@ -37,7 +37,7 @@ class Answers:
             values: `Draws.values`.
 
         Returns:
-            Raw outputs [S, B, ...] in their structure, and the outputs' masks.
+            Raw outputs [S, B, ...] in the outputs' structure, and the outputs' masks.
         """
         outputs = self._outputs
 
@@ -113,10 +113,10 @@ class Answers:
 
 
 def _nan_where_unknown(raws, x, dtype):
-    """Answers NaN to rows whose inputs are NaN or infinite, once cast as well.
+    """Replaces the outputs of rows with NaN or infinite inputs, also once cast, by NaN.
 
-    ReLU and pooling can turn NaN into a number, and a saturated tanh does so with
-    infinity: the answer would be confident although the input is unknown.
+    ReLU and pooling can turn NaN into a number, and a saturated tanh infinity: the
+    answer would be confident although the input is unknown.
     """
     # A float64 input may overflow in the dtype that the network computes with.
     most = dtype.max if dtype == tf.float64 else tf.float32.max

@@ -1,4 +1,4 @@
-"""The scores of a batch under draws, as training and evaluation steps need them."""
+"""Scores a batch under draws, for training and evaluation steps."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, data) -> "Batch":
-        """Unpacks what Keras hands to a step.
+        """Unpacks the data that Keras passes to a step.
 
         Raises:
             ValueError: If there are no labels.
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
             )
         if sample_weight is None or keras.tree.is_nested(sample_weight):
             return cls(x, y, sample_weight, None, sample_weight)
-        # In an eager step it is an array, whose shape has no rank; it may be Boolean.
+        # It may be Boolean, and in an eager step an array, whose shape has no `rank`.
         weight = tf.cast(sample_weight, tf.float32)
         if weight.shape.rank == 2 and weight.shape[1] == 1:
             weight = weight[:, 0]
@@ -65,13 +65,13 @@ class Batch(NamedTuple):
 
 
 class BatchScores(NamedTuple):
-    """What the likelihood says about a batch under S draws.
+    """Log-likelihoods, means and losses of a batch under S draws.
 
     Attributes:
-        log_probs: log p(y|x, g) of each row as it is optimised, [S, B], by the name of
-            the output; a single output is named "".
-        predictive_log_prob: log of each row's probability averaged over the draws, of
-            all outputs together and never clipped, [B]; not computed in training.
+        log_probs: log p(y|x, g) of each row as it is optimised, [S, B], by output
+            name; a single output is named "".
+        predictive_log_prob: log of each row's probability, averaged over the draws,
+            for all outputs together and never clipped, [B]; not computed in training.
         means: The mean of y under each draw, [S, B, ...], in the outputs' structure.
         regularization: The network's own losses under each draw, [S].
         masks: Which elements are not padding, for each output: [B, ...] or `None`.
@@ -106,7 +106,7 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
         outputs: A `RawOutputs`.
         batch: A `Batch`.
         values: `Draws.values`.
-        training: Whether dropout and batch normalisation are to train.
+        training: Whether dropout and batch normalisation run in training mode.
 
     Returns:
         `BatchScores`.
@@ -120,7 +120,7 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
         named = likelihood.named_log_probs(*arguments)
         results = (
             named or {"": likelihood.log_prob(*arguments)},
-            # Only evaluation reports this.
+            # Reported only by evaluation.
             tf.zeros([]) if training else likelihood.measured_log_prob(*arguments),
             likelihood.mean(raw),
             tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),

@@ -42,12 +42,12 @@ class BayesianHypernet(PredictiveModel):
     Args:
         primary: Any Keras model that contains layers of `bhn_tf.layers`. It is used
             as it is, not copied: two models of one primary would train the same
-            weights. While it is inside, the hypernet provides the generated ones.
+            weights. While it is inside, the hypernet provides its generated values.
         hypernet: "realnvp", "iaf", "chunked", "mean_field", or an instance from
             `bhn_tf.hypernets`; its weights are made for this network's D.
         likelihood: p(y|x, g): "categorical", "bernoulli", "gaussian", another name
-            that `bhn_tf.likelihoods.get` knows, or an instance; of several outputs a
-            list, or a dictionary by their names.
+            that `bhn_tf.likelihoods.get` knows, or an instance; for several outputs a
+            list, or a dictionary by output name.
         prior_stddev: Standard deviation of the Gaussian prior p(g). "learned" trains
             it on the bound (empirical Bayes), starting at 1; "learned_per_layer"
             trains one for each layer. `summary` and `model.prior` show it.
@@ -56,14 +56,14 @@ class BayesianHypernet(PredictiveModel):
             `prior_stddev` is then relative to them: `bhn_tf.priors.Trained`.
             "unit_inputs" is 1 for the input scales of `random="rank_one"` and 0 for
             all else: inputs that never vary keep their noise.
-        num_examples: N. `None`: each `fit` takes it from its data.
+        num_examples: N; with `None`, each `fit` takes it from its data.
         seed: Seed of the training noise; `None` for a new one.
         prior: Another prior in place of the Gaussian: a TFP distribution over one
             number, such as `tfd.Laplace(0.0, 1.0)`, or over D; or `priors.Trained`.
-            `prior_stddev` and `prior_loc` are left out beside it.
+            It excludes `prior_stddev` and `prior_loc`.
         **kwargs: `normalize_targets=True` for a regression whose targets are far from
             0 and 1: the network works in their standard units, and the model answers
-            in those of y. Others are of `keras.Model`: `name`, `dtype`.
+            in those of y. Others are those of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         conversion_report: What `bhn_tf.from_keras` made random and why; `None` for
@@ -163,8 +163,8 @@ class BayesianHypernet(PredictiveModel):
 
     def __setattr__(self, name, value):
         if name == "num_examples":
-            # Keras skips setting an attribute to the value it has; but setting the N
-            # that `fit` has counted must make it a given one.
+            # Keras skips setting an attribute to its present value; but setting N to
+            # what `fit` has counted must mark it as given.
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -173,7 +173,7 @@ class BayesianHypernet(PredictiveModel):
     def kl_weight(self) -> float:
         """The annealing weight of the KL; 1 is the evidence lower bound.
 
-        Set within `fit`, by a callback, it holds until `fit` ends.
+        A value that a callback sets within `fit` holds until `fit` ends.
         """
         return self.objective.kl_weight
 
@@ -191,8 +191,8 @@ class BayesianHypernet(PredictiveModel):
     def prior_stddev(self) -> float | str:
         """Standard deviation of the Gaussian prior; relative for `prior_loc="trained"`.
 
-        It may be set between two calls of `fit` without compiling anything again, as a
-        search over priors needs. Learned values are in `model.prior.stddev()`, [D].
+        It may be set between two calls of `fit`, for a search over priors, and nothing
+        is compiled again. Learned values are in `model.prior.stddev()`, [D].
         """
         return self.objective.prior_settings.stddev
 
@@ -208,7 +208,7 @@ class BayesianHypernet(PredictiveModel):
     def elbo(
         self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
     ) -> Elbo:
-        """Estimates the evidence lower bound of data, to compare hypernets by.
+        """Estimates the evidence lower bound of data, for comparing hypernets.
 
         `E_q[Σ_n log p(y_n|x_n, g) - log q(g) + log p(g)]`: a lower bound on the log
         evidence if (x, y) are the training data. The KL has its full weight.
@@ -261,7 +261,7 @@ class BayesianHypernet(PredictiveModel):
                 gradients with little more noise at a lower cost.
             same_noise_on_replicas: Whether the replicas of a strategy share the draws
                 of a step, so that it equals a step on one device; by default each
-                makes its own draws, for less noisy gradients.
+                replica makes its own, for less noisy gradients.
             **kwargs: `metrics`, `weighted_metrics`, `loss_weights`, `run_eagerly`,
                 `steps_per_execution`, `jit_compile`, `auto_scale_loss`, as in Keras,
                 and `eval_samples`, the S of `evaluate` and of validation (8; 0 for
@@ -307,14 +307,14 @@ class BayesianHypernet(PredictiveModel):
         -m/s. Scales that a hypernet generates are set in the mean of its last affine
         map. An output that does not vary over `x` (constant data, a single row) keeps
         its scale and bias, and so does a recurrent layer. With `y`, the noise of a
-        regression starts at the standard deviation of its targets where it is learned
-        or the network's; noise that was fixed stays.
+        regression starts at the standard deviation of its targets if it is learned or
+        given by the network; fixed noise stays.
 
         This happens once: a model that has been initialised, even before it was saved,
         is left alone.
 
         Args:
-            x: A batch of inputs, some hundred rows.
+            x: A batch of inputs, a few hundred rows.
             y: Its labels, or `None`.
 
         Returns:
@@ -349,7 +349,7 @@ class BayesianHypernet(PredictiveModel):
 
         Args:
             x: Inputs, rows first.
-            scales: g of shape [D] for all rows or [B, D], one draw for each row;
+            scales: g of shape [D] for all rows, or [B, D] with a draw for each row;
                 `None` draws one.
             training: For the primary's own layers (dropout, batch normalisation); it
                 does not affect sampling.
@@ -371,8 +371,8 @@ class BayesianHypernet(PredictiveModel):
 
         Args:
             num_samples: S.
-            seed: A non-negative integer for the same draws every time; `predict` and
-                `evaluate` make the same ones from the same `num_samples` and seed.
+            seed: A non-negative integer for the same draws every time. With equal
+                `num_samples` and seed, `predict` and `evaluate` make the same ones.
 
         Returns:
             Array [S, D], float32.
@@ -490,7 +490,7 @@ class BayesianHypernet(PredictiveModel):
         return model
 
     def save_own_variables(self, store):
-        """Saves what training has found out, next to the weights."""
+        """Saves, beside the weights, what training has found out."""
         super().save_own_variables(store)
         self.objective.examples.save_to(store)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)

@@ -1,4 +1,4 @@
-"""Answers as compiled functions, each traced once for every kind of batch."""
+"""Answers as compiled functions, each traced once per kind of batch."""
 
 import threading
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from bhn_tf import keras_adapter
 
 
 class CompiledAnswers:
-    """Answers as compiled functions of a batch and of the draws of a call.
+    """Answers as compiled functions of a batch and the draws of a call.
 
-    Nothing of a call is kept, so that any number of threads may ask, and callbacks and
-    data generators of other calls too.
+    Calls leave no state behind, so that threads, and callbacks and data generators of
+    other calls, may call them at any time.
 
     Args:
-        strategy: The model's strategy; replicas answer their shares of a batch.
-        run_eagerly: Whether not to compile.
+        strategy: The model's strategy; each replica answers its share of a batch.
+        run_eagerly: Whether to run without compiling.
         jit_compile: Whether to compile with XLA.
     """
 
@@ -27,7 +27,7 @@ class CompiledAnswers:
         self._tracing = threading.Lock()
 
     def function(self, name: str, answer: Callable) -> Callable:
-        """Returns the compiled function of an answer, `(batch, values, *more)`."""
+        """Returns the compiled function `(batch, values, *more)` of an answer."""
         if name not in self._functions:
             self._functions.setdefault(name, self._compiled(answer))
         return self._functions[name]
@@ -49,14 +49,15 @@ class CompiledAnswers:
 
 
 class _ForAnyRows:
-    """A compiled function that is traced once for every number of rows.
+    """A compiled function with one trace for all numbers of rows.
 
-    Other axes, such as the length of sequences, are relaxed where they turn out to
+    Other axes, such as the length of sequences, are relaxed when they turn out to
     differ, so that the number of traces is bounded by the number of axes.
 
     Args:
-        function: What is compiled.
-        lock: Held while a network is traced: layers keep what they add to the loss.
+        function: The function to compile.
+        lock: Held while a network is traced, since layers store what they add to the
+            loss.
     """
 
     def __init__(self, function, lock):
@@ -72,7 +73,7 @@ class _ForAnyRows:
             leaf for leaf in tf.nest.flatten((batch, arguments)) if leaf is not None
         ]
         specs = [_with_any_rows(tf.type_spec_from_value(leaf)) for leaf in leaves]
-        # What a trace cannot be relaxed from.
+        # Differences that no relaxed trace can cover.
         kind = repr(
             (
                 is_given,

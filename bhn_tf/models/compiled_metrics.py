@@ -1,8 +1,8 @@
-"""The metrics of `compile`, and what they get of labels that do not count.
+"""Updates the metrics of `compile`, with harmless labels where labels do not count.
 
-A label of weight 0, or under a mask, may be anything, and 0 times NaN is NaN: where it
-has no meaning, another stands in its place. Labels with a meaning stay, so that all
-numbers are those of stock Keras.
+A label of weight 0, or under a mask, may be anything, and 0 times NaN is NaN: if it has
+no meaning, another one replaces it. Labels with a meaning stay, so that all numbers are
+those of stock Keras.
 """
 
 import keras
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 
-# Means over the last axis, each of whose elements has a value of its own.
+# Functions that average over the last axis; each of its elements has its own value.
 _OF_ELEMENTS = (
     keras.losses.binary_crossentropy,
     keras.losses.hinge,
@@ -29,12 +29,12 @@ def update_metrics(compiled, likelihood, raw_shapes, y, y_pred, sample_weight) -
     """Updates the metrics of `compile` with a batch.
 
     Args:
-        compiled: Keras's metrics of `compile` in one.
+        compiled: Keras's object that holds all metrics of `compile`.
         likelihood: The model's.
         raw_shapes: Shape of the raw outputs, or a list of them, rows first.
         y: Labels in the outputs' structure.
         y_pred: Predicted means in that structure, with Keras's masks.
-        sample_weight: As it was given: for rows, elements or each output; or `None`.
+        sample_weight: As given: for rows, elements or each output; or `None`.
     """
     if not compiled.built:
         compiled.build(y, y_pred)
@@ -65,7 +65,7 @@ class _Output:
         self._mask = keras_adapter.mask_of(y_pred)
 
     def update(self, unweighted, weighted) -> None:
-        """Updates its metrics of either kind."""
+        """Updates the output's unweighted and weighted metrics."""
         if unweighted:
             y = self._with_meaning(None)
             for metric in unweighted:
@@ -76,7 +76,7 @@ class _Output:
                 self._update_weighted(metric, y)
 
     def _with_meaning(self, weight):
-        """Labels, with others in place of those without a meaning that do not count."""
+        """Labels, in which those that neither count nor have a meaning are replaced."""
         part, shape = self._likelihood, self._raw_shape
         counted = part.counted_elements(shape, weight, self._mask)
         if counted is None:
@@ -86,9 +86,9 @@ class _Output:
         kept = counted | part.valid_elements(coded, shape)
         has_label = part.has_label(coded, shape)
         if has_label is not None:
-            # The number for a missing label means something to metrics, too.
+            # Metrics, too, understand the number for a missing label.
             kept |= ~has_label
-        # A prediction is possible as a number, and 0 as a class.
+        # The prediction is a valid number, and 0 a valid class.
         other = tf.zeros_like(y) if part.is_of_classes else self._y_pred
         kept, other = (_with_rank(values, len(y.shape)) for values in (kept, other))
         return tf.where(kept, y, tf.cast(other, y.dtype))
@@ -97,7 +97,7 @@ class _Output:
         y_pred, weight = self._y_pred, self._weight
         is_mean = keras_adapter.averaged_function(metric) is not None
         if is_mean and self._mask is not None and weight is not None:
-            # A mask of elements is multiplied by weights of rows as they are.
+            # Keras multiplies masks and weights as they are: they need one rank.
             axes = max(len(weight.shape), len(self._mask.shape))
             weight = _with_rank(weight, axes)
         if self._loses_weighted_axis(metric, y):
@@ -109,7 +109,7 @@ class _Output:
                     "weights of rows."
                 )
             mask = None if self._mask is None else self._mask[..., None]
-            # The mean over an axis of 1 is the element.
+            # Over an added axis of 1, the metric's mean is the element itself.
             y, y_pred = y[..., None], keras_adapter.with_mask(y_pred[..., None], mask)
         metric.update_state(y, y_pred, sample_weight=weight)
 
@@ -125,7 +125,7 @@ class _Output:
 
 
 def _with_rank(values, rank):
-    """Gives values a number of axes, by axes of 1 at the end that come or go."""
+    """Gives values a rank by adding or removing trailing axes of 1."""
     while len(values.shape) > rank:
         values = values[..., 0]
     return values[(..., *[None] * (rank - len(values.shape)))]

@@ -1,7 +1,7 @@
-"""Scales and biases from data, before training: pre-activations of mean 0, variance 1.
+"""Scales and biases that give pre-activations mean 0 and variance 1 over data.
 
-Salimans and Kingma, "Weight Normalization" (2016), section 3; the paper's authors start
-their networks so.
+Salimans and Kingma, "Weight Normalization" (2016), section 3. The authors of the paper
+on Bayesian hypernetworks initialise their networks in this way.
 """
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ def standardize_layers(posterior, x) -> None:
     """
     center = posterior.draw(0, None).values[0]
     for layer in _layers_in_call_order(posterior, center, x):
-        # Layers before this one have changed what it gets.
+        # Drawn again, since earlier layers, now changed, determine this one's inputs.
         _standardize(layer, posterior, posterior.draw(0, None).values[0], x)
 
 
@@ -48,21 +48,21 @@ def _standardize(layer, posterior, center, x):
         generated_values({**posterior.values_of(center), **neutral}),
     ):
         posterior.network(inputs)
-    # A layer that is used several times is standardised over all its uses.
+    # A layer that is used several times is standardised over all uses.
     outputs, activated = zip(*found, strict=True)
-    # Keras has put them on what the layer returned.
+    # Keras attaches masks to what the layer returns.
     masks = list(map(keras_adapter.mask_of, activated))
     mean, variance = layer.moments_of_outputs(outputs, masks)
     varies = variance > 1e-10
     inverse = tf.where(varies, tf.math.rsqrt(tf.where(varies, variance, 1.0)), 1.0)
     _set_value(posterior, layer.scale, inverse, varies)
-    # An einsum may share a bias among outputs of different scales.
+    # In an einsum, outputs of different scales may share a bias.
     if layer.bias is not None and tf.size(layer.bias) == tf.size(layer.scale):
         _set_value(posterior, layer.bias, -mean * inverse, varies)
 
 
 def _set_value(posterior, variable, value, is_set):
-    """Sets a weight, or the mean of the posterior where the hypernet makes it."""
+    """Sets a weight, or the mean of its posterior if the hypernet generates it."""
     shape = variable.shape
     value, is_set = tf.reshape(value, shape), tf.reshape(is_set, shape)
     place = posterior.slice_of(variable)
@@ -80,7 +80,7 @@ def _set_value(posterior, variable, value, is_set):
 
 
 class _Recording:
-    """Calls a function with every layer's outputs before and after its activation."""
+    """Calls a function with each layer's outputs before and after the activation."""
 
     def __init__(self, layers, record):
         self._layers, self._record = layers, record

@@ -20,12 +20,12 @@ from bhn_tf.models.refused_data import refuse_unfit_inputs
 class Prediction(keras.Model):
     """Part of `PredictiveModel`: the posterior predictive by Monte Carlo.
 
-    The S draws are made once a call and are the same for all rows, so that a row's
-    answer depends neither on its neighbours nor on the batch size. Calls keep nothing:
-    any two of them may run in two threads.
+    The S draws are made once per call and are the same for all rows, so that a row's
+    answer depends neither on its neighbours nor on the batch size. Calls keep no state
+    and may run in several threads at once.
     """
 
-    # What `PredictiveModel` has.
+    # Attributes of `PredictiveModel`.
     posterior: Posterior
     likelihood: Likelihood
     raw_outputs: RawOutputs | None
@@ -50,12 +50,12 @@ class Prediction(keras.Model):
         Args:
             x, batch_size, verbose, steps, callbacks: As in Keras.
             num_samples: S, the number of draws; 0 for the centre, without noise.
-            seed: A non-negative integer for the same draws every time; without one
-                every call differs.
+            seed: A non-negative integer for the same draws every time; `None` for new
+                ones in every call.
 
         Returns:
             Array [rows, C]: class probabilities, or means of a regression. It is at
-            least float32, also where the network computes in half precision.
+            least float32, even if the network computes in half precision.
 
         Raises:
             ValueError: If there are no rows.
@@ -86,7 +86,7 @@ class Prediction(keras.Model):
             As `predict`.
 
         Returns:
-            Array [rows, S, C]; [rows, 1, C] at the centre, and where nothing in the
+            Array [rows, S, C]; [rows, 1, C] at the centre, or if nothing in the
             network is random (D = 0).
 
         Raises:
@@ -170,7 +170,7 @@ class Prediction(keras.Model):
         ```
         """
         level = check_probability("level", level)
-        # Nor may it round to 1 in float32, as a served model is given it.
+        # It must not round to 1 in float32 either, the dtype of a served model's level.
         check_probability("level", np.float32(level))
         return self._predict(
             "interval",
@@ -189,7 +189,7 @@ class Prediction(keras.Model):
         feed = self.feed_to_answer(x)
         values = self._draws_of_call(num_samples, seed).values
         answers = self._function("mean")(feed.as_tensors().x, values)
-        # Every replica answers the whole batch, one behind the other.
+        # Every replica answers the whole batch, and the answers are joined.
         return keras.tree.map_structure(
             lambda tensor: tensor.numpy()[: feed.num_rows], answers
         )
@@ -200,7 +200,7 @@ class Prediction(keras.Model):
         Args:
             x: Tensor of inputs, rows first.
             num_samples: S; 0 for the centre.
-            seed: A non-negative integer for the draws that `predict` makes from it.
+            seed: A non-negative integer for the draws of `predict` with this seed.
 
         Returns:
             Tensor [B, C].
@@ -221,7 +221,7 @@ class Prediction(keras.Model):
 
     @property
     def answers(self) -> Answers:
-        """What the model answers under given draws."""
+        """The answers of the model under given draws."""
         return Answers(self.posterior, self.likelihood, self.raw_outputs)
 
     def _draws_of_call(self, num_samples, seed):
@@ -256,7 +256,7 @@ class Prediction(keras.Model):
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""
         feed = feed_of(x, y).as_tensors()
-        # A list would be taken for one tensor.
+        # Tuples, since `from_tensor_slices` takes a list for one tensor.
         arrays = keras.tree.lists_to_tuples((feed.x, feed.y))
         size = batch_size or keras_adapter.DEFAULT_BATCH_SIZE
         batches = tf.data.Dataset.from_tensor_slices(arrays).batch(size)
@@ -275,7 +275,7 @@ class Prediction(keras.Model):
         self._compiled_answers = None
 
     def feed_to_answer(self, x):
-        """Checks what there is to predict, and builds a model that is not built."""
+        """Returns a checked feed of inputs to predict; builds the model if needed."""
         feed = feed_of(x)
         feed.refuse_empty()
         self._build_from_feed(feed)

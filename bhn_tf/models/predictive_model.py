@@ -1,8 +1,8 @@
 """The base of all models of this library: a likelihood, and networks to be drawn.
 
 A model owns four parts, each of which can be read and tried alone: its *posterior*
-draws networks, its *likelihood* judges their outputs, its *objective* is what training
-minimises, and its *answers* combine many draws. This file builds, checks and saves
+draws networks, its *likelihood* scores their outputs, its *objective* is minimised in
+training, and its *answers* combine many draws. This file builds, checks and saves
 them.
 """
 
@@ -33,7 +33,7 @@ from bhn_tf.serving.export import export_version
 
 # The key of seed generators' states in a file.
 _SEEDS = "seeds"
-# Rows whose padding is found out at once.
+# Rows for which padding is computed at a time.
 _ROWS_AT_ONCE = 1024
 
 
@@ -47,16 +47,16 @@ class PredictiveModel(Training, Prediction):
         likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
             or one for each of several outputs.
         normalize_targets: Whether the network works in the standard units of the
-            training targets (`likelihoods.Standardized`), of several outputs those
-            that have units; the model answers in the units of y.
-        fed_dtypes: Dtypes of the data that the model was trained on, which a saved
-            model keeps; a served model takes what its trainer was fed.
-        **kwargs: Of `keras.Model`: `name`, `dtype`.
+            training targets (`likelihoods.Standardized`), for every output that has
+            units; the model answers in the units of y.
+        fed_dtypes: Dtypes of the data that the model was trained on. A saved model
+            keeps them, and a served model takes inputs of these dtypes.
+        **kwargs: Those of `keras.Model`: `name`, `dtype`.
 
     Attributes:
         posterior: A `draws.Posterior`.
         objective: An `objective.MaximumLikelihood`, or a `bound.Bound`.
-        raw_outputs: What the networks return; `None` before the model is built.
+        raw_outputs: Describes what the networks return; `None` until built.
     """
 
     posterior: Posterior
@@ -88,18 +88,18 @@ class PredictiveModel(Training, Prediction):
     # -- building -------------------------------------------------------------------
 
     def _own_scope(self):
-        """The scope of the strategy under which the model was made."""
+        """The scope of the strategy in which the model was made."""
         if self._distribute_strategy is None:
             return contextlib.nullcontext()
         return self._distribute_strategy.scope()
 
     def build(self, input_shape=None):
-        """Builds networks and other parts for inputs of `input_shape`, rows first."""
+        """Builds networks and other parts for inputs of a shape, rows first."""
         specs = keras.tree.map_shape_structure(keras.KerasTensor, input_shape)
         self._build_from_spec(specs)
 
     def _build_from_spec(self, spec):
-        # Outside the graph, if the first batch of a step builds the model.
+        # Outside the step's graph, if its first batch builds the model.
         with tf.init_scope(), self._own_scope():
             outputs = [
                 network(keras_adapter.inputs_by_name(network, spec))
@@ -129,7 +129,7 @@ class PredictiveModel(Training, Prediction):
         """Called with the symbolic outputs of every network; `None` where unknown."""
 
     def _finish_building(self):
-        """Called once the networks have their weights."""
+        """Called when the networks have got their weights."""
         network = self.posterior.network
         spec = None if self.raw_outputs is None else self.raw_outputs.spec
         self.likelihood = likelihoods.fit_to_outputs(
@@ -145,12 +145,12 @@ class PredictiveModel(Training, Prediction):
             self._build_optimizer()
 
     def _begin_call(self):
-        """Called first by `fit`, `evaluate` and `predict*`, not before every batch."""
+        """Called at the start of `fit`, `evaluate` and `predict*`."""
 
     def freeze_what_was_built(self) -> None:
-        """Freezes the parts that frozen layers have created while being built.
+        """Freezes the parts that frozen layers created when they were built.
 
-        A file freezes a layer when it has no parts yet.
+        When a file is loaded, a layer is frozen before it has parts.
         """
         for layer in keras_adapter.layers_of(self):
             keras_adapter.freeze_parts_of_frozen(layer)
@@ -179,7 +179,7 @@ class PredictiveModel(Training, Prediction):
                 )
 
     def compute_output_shape(self, input_shape):
-        """Returns the shape of the raw outputs, which Keras's wrappers ask for.
+        """Returns the shape of the raw outputs, for Keras's wrappers.
 
         Args:
             input_shape: Shape of the inputs, rows first, in their structure.
@@ -198,7 +198,7 @@ class PredictiveModel(Training, Prediction):
         return keras.tree.map_structure(lambda leaf: leaf.shape, outputs)
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traces `call`, where a Keras layer would ask `compute_output_shape`.
+        # Traces `call`; a Keras layer would use `compute_output_shape` instead.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def _require_built(self):
@@ -264,7 +264,7 @@ class PredictiveModel(Training, Prediction):
         self._checked(feed)
 
     def _checked(self, feed):
-        """Returns the feed, checked now or, for batches, as they come."""
+        """Returns the feed, checked now or, for batches, when they are read."""
         refuse_unfit_inputs(feed, self.posterior.networks)
         return feed.checked(self._checks())
 
@@ -282,7 +282,7 @@ class PredictiveModel(Training, Prediction):
         return self.raw_outputs.for_likelihood(self.raw_outputs.masks_of(raw))
 
     def _padding_of_rows(self, x):
-        """As `_padding`, of any number of rows in arrays."""
+        """Like `_padding`, for arrays with any number of rows."""
         x = keras.tree.lists_to_tuples(feed_of(x).as_tensors().x)
         batches = tf.data.Dataset.from_tensor_slices(x).batch(_ROWS_AT_ONCE)
         return keras.tree.map_structure(
@@ -292,7 +292,7 @@ class PredictiveModel(Training, Prediction):
 
     @property
     def _padding_if_any(self):
-        """What tells padding of arrays; `None` where no output has any."""
+        """The function that finds padding of arrays; `None` if no output has any."""
         return self._padding_of_rows if self.raw_outputs.num_masked else None
 
     def _remember_dtypes(self, feed):
@@ -323,7 +323,7 @@ class PredictiveModel(Training, Prediction):
     def save_own_variables(self, store):
         """Saves also the seed states of dropout and other noise in the networks.
 
-        Keras does not, and resumed training would then take another course.
+        Keras does not save them; resumed training would differ without them.
         """
         super().save_own_variables(store)
         states = self._seed_variables()
@@ -358,7 +358,7 @@ class PredictiveModel(Training, Prediction):
         config = super().get_config()
         config["likelihood"] = keras.saving.serialize_keras_object(self.likelihood)
         if self._fed_dtypes is not None:
-            # A copy, since Keras wraps a model's containers in its own.
+            # Plain containers, since Keras wraps a model's in its own.
             config["fed_dtypes"] = keras.tree.map_structure(
                 lambda dtype: dtype and str(dtype), self._fed_dtypes
             )
@@ -398,27 +398,27 @@ class PredictiveModel(Training, Prediction):
         - `deterministic(inputs)` → `mean` at the centre, without noise.
 
         Several inputs are arguments by name (a column "mean radius" as `mean_radius`;
-        `serving.names.served_names` has the rule), and the results of several outputs
-        are `<output>_mean`, `<output>_mutual_information`, .... Inputs and outputs that
-        you did not name are `input_0`, `output_0`, .... Inputs have the dtype that the
-        model was trained on: uint8 images and integer tokens keep theirs.
+        see `serving.names.served_names` for the rule), and the results of several
+        outputs are `<output>_mean`, `<output>_mutual_information`, .... Unnamed inputs
+        and outputs are `input_0`, `output_0`, .... Inputs have the dtype that the model
+        was trained on: uint8 images and integer tokens keep theirs.
 
-        Beside the graph, `assets.extra/` holds `model_card.json` and, where the
-        package `tensorflow-serving-api` is installed, requests that warm a server up.
+        Beside the graph, `assets.extra/` holds `model_card.json` and, if the package
+        `tensorflow-serving-api` is installed, requests that warm up a server.
 
         Args:
             directory: Folder of versions. The model is written under the next free
-                integer, and becomes visible only when it is complete.
+                integer, and appears there only when it is complete.
             num_samples: S of `serving_default`.
             signatures: Names of the signatures to be written; `None` for all three.
-                For a server that batches requests leave out `sample`, because its two
-                scalars have no rows to be batched:
+                For a server that batches requests, leave out `sample`, since its two
+                scalars have no rows to batch:
                 `signatures=("serving_default", "deterministic")`.
             ensemble: Whether to make the S draws now and freeze them: the same input
                 then always has the same answer, and the graph, without a hypernet, is
                 smaller and faster. `sample(inputs)` then returns the frozen draws.
             seed: A non-negative integer for the same frozen draws every time.
-            metrics: The model's quality for the model card, numbers by name.
+            metrics: Numbers by name, for the model card: the model's quality.
 
         Returns:
             The path of the new version.
@@ -444,10 +444,10 @@ class PredictiveModel(Training, Prediction):
 
     @property
     def served_inputs(self) -> tuple:
-        """The network, the shapes it was built with and the dtypes it was fed."""
+        """The network, the shapes it was built with, and the dtypes it was fed."""
         network = self.posterior.network
         shapes = self._input_shape
         if shapes is None:
-            # A subclassed network that was already built when it was given.
+            # A subclassed network that was built before it was given.
             shapes = (network.get_build_config() or {}).get("input_shape")
         return network, shapes, self._fed_dtypes

@@ -1,4 +1,4 @@
-"""Targets of a regression before training: their units, and noise that fits them."""
+"""Adapts units and noise to the targets of a regression before training."""
 
 from collections.abc import Iterator
 
@@ -9,21 +9,21 @@ from bhn_tf.likelihoods import Standardized
 from bhn_tf.likelihoods.elements import align
 from bhn_tf.user_warnings import warn_user
 
-# Networks start near 0 with answers of size 1; further away than this from that, noise
-# of size 1 is learned long before the mean is.
+# Networks start near 0 with outputs of size 1. For targets further away than this, the
+# mean is learned long after noise of size 1.
 _FAR = 10.0
 
 
 def adapt_to_targets(
     likelihood, feed, validation_split: float = 0.0, padding=None
 ) -> None:
-    """Tells likelihoods in standard units the units of the training targets.
+    """Gives likelihoods in standard units the units of the training targets.
 
     Args:
         likelihood: The model's likelihood.
         feed: The training data.
-        validation_split: Share of arrays that `fit` sets aside, which stays unseen.
-        padding: Maps inputs to the masks of the outputs; `None` where there are none.
+        validation_split: Share of arrays that `fit` sets aside; it is not read.
+        padding: Maps inputs to the masks of the outputs; `None` if there are none.
 
     Raises:
         ValueError: If the targets cannot be read before training.
@@ -48,7 +48,7 @@ def adapt_to_targets(
 
 
 def require_units(likelihood) -> None:
-    """Raises `ValueError` where targets would be judged in units that nobody told."""
+    """Raises `ValueError` if a likelihood in standard units lacks those of y."""
     if any(map(_lacks_units, likelihood.parts_of_outputs())):
         raise ValueError(
             "The units of the targets are not known, in which a network with "
@@ -71,7 +71,7 @@ def warn_of_units(likelihood, feed, padding=None) -> None:
     if feed.num_rows is None:
         return
     if padding is not None and not any(_far_from_noise(likelihood, feed, None)):
-        # Finding out what is padded takes a pass, and no part of these is far.
+        # No target is far, so that a pass to find out which are padding is not needed.
         return
     for part, y in _far_from_noise(likelihood, feed, padding):
         noise = max(part.stddev, 1.0)
@@ -86,7 +86,7 @@ def warn_of_units(likelihood, feed, padding=None) -> None:
 
 
 def _far_from_noise(likelihood, feed, padding) -> Iterator[tuple]:
-    """Yields the likelihoods of targets of which some are far, and these targets."""
+    """Yields each likelihood for which some targets are far, and its targets."""
     ((labels, weights, masks),) = feed.labels_and_weights(padding)
     for part, (y, weight) in zip(
         likelihood.parts_of_outputs(),
@@ -103,12 +103,12 @@ def _far_from_noise(likelihood, feed, padding) -> Iterator[tuple]:
 def set_noise_to_targets(likelihood, y, masks=None) -> None:
     """Starts the noise of regressions at the standard deviation of their targets.
 
-    What was settled before stays: noise that is not learned, and units.
+    Noise that is not learned, and units that are set, stay as they are.
 
     Args:
         likelihood: The model's likelihood.
         y: Labels, as arrays.
-        masks: Which elements are no padding, as likelihoods take them, or `None`.
+        masks: Which elements are not padding, as likelihoods take them, or `None`.
     """
     parts = likelihood.parts_of_outputs()
     both = _targets_and_weights(likelihood, y, None, masks)
@@ -117,7 +117,7 @@ def set_noise_to_targets(likelihood, y, masks=None) -> None:
             if _lacks_units(part):
                 part.adapt(targets, weight)
             if not part.likelihood.is_noise_fixed:
-                # In its units the targets have this standard deviation.
+                # The standard deviation of the targets in standard units.
                 part.likelihood.set_stddev(1.0)
         elif part.has_unit and not part.is_noise_fixed:
             stddev = float(_counted(targets, weight).std())
@@ -126,7 +126,7 @@ def set_noise_to_targets(likelihood, y, masks=None) -> None:
 
 
 def _targets_and_weights(likelihood, y, weight, masks) -> list[tuple]:
-    """Targets, and weights that are 0 for padding or `None` for 1, of each output."""
+    """Targets and weights of each output: 0 for padding; `None` if all are 1."""
     names = likelihood.output_names
     masks = masks if names and masks is not None else [masks] * max(len(names), 1)
     targets = [_as_numbers(y) for y in (likelihood.flatten(y) if names else [y])]
@@ -148,7 +148,7 @@ def _weight_that_counts(targets, weight, mask):
 
 
 def _counted(targets, weight):
-    """The targets that count, of their own shape where all do."""
+    """The targets that count, flat, or in their own shape without weights."""
     if weight is None:
         return targets
     counts = np.asarray(align(weight, targets.shape, "weight")) != 0

@@ -26,10 +26,10 @@ from bhn_tf.user_warnings import warn_user
 class Training(keras.Model):
     """Part of `PredictiveModel`: minimises its objective, and evaluates it.
 
-    Data are checked and counted before any work; the loop itself is Keras's.
+    Data are checked and counted before any work; the training loop is Keras's.
     """
 
-    # What `PredictiveModel` has.
+    # Attributes of `PredictiveModel`.
     posterior: Posterior
     objective: MaximumLikelihood
     likelihood: Likelihood
@@ -42,7 +42,7 @@ class Training(keras.Model):
         self._ranks = {}
         self._metric_labels = MetricLabels()
         self._training_trackers = self._evaluation_trackers = None
-        #: One evaluation at a time: its draws and sums are kept in variables.
+        #: Runs one evaluation at a time, since variables hold its draws and sums.
         self._evaluations = Evaluations()
 
     # -- compile --------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Training(keras.Model):
             metrics: As in Keras; they get labels and predicted means.
             weighted_metrics: As in Keras.
             loss_weights: Weight of each output's log-likelihood, as in Keras. They
-                touch `loss` and `nll`, and nothing that is measured.
+                change only `loss` and `nll`, not what is measured.
             eval_samples: S of `evaluate` and of validation; 0 for the centre.
             **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile`,
                 `auto_scale_loss`, as in Keras.
@@ -82,7 +82,7 @@ class Training(keras.Model):
             jit_compile = kwargs.get("jit_compile")
             training_options.refuse_what_replicas_lack(optimizer, jit_compile)
         if self.built:
-            # Refused here, and not in the middle of a step.
+            # Refuses wrong ones here rather than in the middle of a step.
             self.likelihood.loss_weights_by_output(loss_weights)
         super().compile(
             optimizer=optimizer,
@@ -91,7 +91,7 @@ class Training(keras.Model):
             loss_weights=loss_weights,
             **kwargs,
         )
-        # What Keras's wrappers look at to see whether a model can be trained.
+        # Keras's wrappers read this to see whether a model can be trained.
         self.loss = "nll"
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
@@ -100,11 +100,11 @@ class Training(keras.Model):
         self._forget_compiled_answers()
         if self.built:
             self._set_up_objective()
-        # A loaded model has its slots, so the model that is saved should have them too.
+        # A loaded model has the optimizer's slots, so a saved one should have them too.
         self._build_optimizer()
 
     def _set_up_objective(self):
-        """Called once the likelihood knows the outputs, and by `compile`."""
+        """Called when the likelihood knows the outputs, and by `compile`."""
         self.objective.loss_weights = self.likelihood.loss_weights_by_output(
             self._loss_weights
         )
@@ -142,7 +142,7 @@ class Training(keras.Model):
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
         for name in ("metrics", "weighted_metrics"):
-            # Files of before may have them, and whoever loads one cannot change that.
+            # Older files may have them, and loading must not fail because of that.
             if training_options.are_of_censored(config.get(name), self.likelihood):
                 warn_user(
                     f"The file has `{name}={config.pop(name)!r}` of labels [time, "
@@ -154,7 +154,7 @@ class Training(keras.Model):
 
     def train_step(self, data):
         """One step of stochastic gradient descent on the objective."""
-        # Networks that train side by side learn each as if it were alone.
+        # Each network of an ensemble learns as if it were alone.
         num_networks = len(self.posterior.networks)
         batch, scores, terms, gradients = self.objective.gradients(
             functools.partial(self._score_for_training, data),
@@ -175,7 +175,7 @@ class Training(keras.Model):
         return batch, draws, self._scores(batch, draws.values, training=True)
 
     def test_step(self, data):
-        """Scores a batch under the draws that `evaluate` has made."""
+        """Scores a batch under the draws made by `evaluate`."""
         batch, draws = Batch.of(data), self._evaluations.draws
         scores = self._scores(batch, draws.values, training=False)
         terms = self.objective.terms(scores, batch, draws, training=False)
@@ -187,7 +187,7 @@ class Training(keras.Model):
         )
 
     def _logs(self, batch, scores, terms, *, is_evaluation):
-        """Feeds the trackers and the metrics of `compile`."""
+        """Updates the trackers and compiled metrics, and returns the logs."""
         trackers = self._trackers(is_evaluation)
         trackers.has_regularization = self.raw_outputs.has_losses
         trackers.update(terms, batch.num_rows)
@@ -225,7 +225,7 @@ class Training(keras.Model):
 
     @property
     def metrics_names(self):
-        """Names of the values that `evaluate` returns as a list, in its order."""
+        """Names of the values in the list that `evaluate` returns, in its order."""
         with self._evaluations.reporting(True):
             metrics = self.metrics
         names = []
@@ -265,7 +265,7 @@ class Training(keras.Model):
         with readable_data_errors():
             feed = self._checked(given)
             self._learn_from_feed(given, arguments["validation_split"])
-            # What has an order of its own: Keras warns where it is told to shuffle it.
+            # Keras warns if told to shuffle data that have an order of their own.
             arguments["shuffle"] = feed.can_be_shuffled and arguments["shuffle"]
             arguments.update(x=feed.x, y=feed.y, sample_weight=feed.sample_weight)
             arguments = workers.training_arguments(
@@ -286,7 +286,7 @@ class Training(keras.Model):
                 return super().fit(**arguments)
 
     def _fitting(self):
-        """What is open while `fit` runs."""
+        """The context in which `fit` runs."""
         return contextlib.nullcontext()
 
     def _check_class_weight(self, class_weight):
@@ -295,7 +295,7 @@ class Training(keras.Model):
         )
 
     def _learn_from_feed(self, feed, validation_split):
-        """Learns what the data tell before training, such as N."""
+        """Learns from the data before training, such as N."""
 
     def _checked_validation_data(self, validation_data):
         feed = feed_of(*_arrays_of(validation_data))
@@ -328,10 +328,10 @@ class Training(keras.Model):
             seed: A non-negative integer for the same draws every time.
 
         Returns:
-            As in Keras; `metrics_names` tells the order of a list. `nll` is the mean
-            over draws and rows, the term of the bound; `predictive_nll` is -log of the
-            mean probability, what to monitor (with `mode="min"`: Keras knows the
-            direction of compiled metrics only).
+            As in Keras; `metrics_names` has the order of a list. `nll` is the mean
+            over draws and rows, the term of the bound; `predictive_nll`, -log of the
+            mean probability, is the one to monitor (with `mode="min"`, since Keras
+            knows the direction only of compiled metrics).
 
         Raises:
             ValueError: If the data are empty, not finite, or have labels without a
@@ -401,7 +401,7 @@ class Training(keras.Model):
 
     @contextlib.contextmanager
     def _evaluation(self, num_samples, seed, feed):
-        """Makes the draws of an evaluation and lets its logs show."""
+        """Makes the draws of an evaluation, whose metrics are then reported."""
         self._require_told()
         num_samples = self.eval_samples if num_samples is None else num_samples
         check_count("num_samples", num_samples, minimum=0)
@@ -422,12 +422,12 @@ class Training(keras.Model):
                 )
 
     def _require_told(self):
-        """Refuses what `fit` finds out by itself, and a single batch does not tell."""
+        """Refuses to go on without N and units, which `fit` learns from its data."""
         self.objective.require_num_examples()
         require_units(self.likelihood)
 
     def _sums_of_metrics(self):
-        """Variables that another evaluation, or training, may be in the middle of."""
+        """Variables that a running evaluation or training may be summing in."""
         compiled = self._compile_metrics
         of_layers = map(keras_adapter.metric_variables, self.posterior.networks)
         return [
@@ -437,10 +437,10 @@ class Training(keras.Model):
         ]
 
     def _keep_ranks(self, function_name, feed):
-        """Forgets the compiled function of a step whose data change their ranks.
+        """Forgets the compiled function of a step if the ranks of the data change.
 
-        TensorFlow would relax its trace to labels of unknown rank, among which nobody
-        can tell class numbers from one-hot rows.
+        TensorFlow would relax its trace to labels of unknown rank, in which class
+        numbers cannot be told from one-hot rows.
         """
         specs = keras.tree.flatten(feed.spec())
         ranks = [len(spec.shape) for spec in specs if spec is not None]
@@ -451,8 +451,8 @@ class Training(keras.Model):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Builds compiled metrics ahead of the replicas.
 
-        Keras averages the batches of all replicas to learn their shapes, which fails
-        where the first batch does not divide evenly; the first replica's will do.
+        To learn the shapes, Keras averages the batches of all replicas, which fails if
+        the first batch does not divide evenly; that of one replica is enough.
         """
         metrics = self._compile_metrics
         if self._distribute_strategy is None or metrics is None or metrics.built:

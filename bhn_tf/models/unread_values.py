@@ -1,4 +1,4 @@
-"""Values set in a network although a hypernet generates them already."""
+"""Warns of values set in a network although a hypernet generates them."""
 
 import keras
 import numpy as np
@@ -8,10 +8,10 @@ from bhn_tf.user_warnings import warn_user
 
 
 class UnreadValues:
-    """Watches the variables whose values a hypernet generates: nothing reads them.
+    """Watches variables that nothing reads, since a hypernet generates their values.
 
-    Loading a whole model changes them, and the hypernet as well. Loading weights into
-    the network alone changes only them, and has no effect.
+    Loading a whole model changes them and the hypernet. Loading weights into the
+    network alone changes only them, which has no effect.
 
     Args:
         posterior: A `HypernetPosterior` that has taken over its layers.
@@ -26,7 +26,7 @@ class UnreadValues:
         self._values, self._mean = self._held()
 
     def warn(self) -> None:
-        """Warns if the network's values have changed, and the hypernet has not."""
+        """Warns if the network's values have changed but the hypernet has not."""
         values, mean = self._held()
         if np.array_equal(mean, self._mean):
             changed = [
@@ -47,7 +47,7 @@ class UnreadValues:
 
     def _held(self):
         to_numpy = keras.ops.convert_to_numpy
-        # A prediction may be traced as part of a user's graph.
+        # Outside the graph: a user's function may trace the prediction.
         with tf.init_scope():
             values = {id(v): to_numpy(v) for v in self._posterior.variables}
             return values, to_numpy(self._posterior.hypernet.affine.mean)

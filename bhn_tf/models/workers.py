@@ -1,8 +1,8 @@
 """Several processes that train one model: `tf.distribute.MultiWorkerMirroredStrategy`.
 
 Stock Keras 3 fails under this strategy: it averages a step's logs over an axis of rows
-that scalars lack, and every process shuffles and draws by itself. This file puts that
-right; with one process, none of it does anything.
+that scalars lack, and every process shuffles and draws by itself. This file corrects
+that; with one process it changes nothing.
 
 The processes run the same program on the same data. Each takes its share of every
 global batch, and all take their seeds for shuffling and drawing from the chief.
@@ -23,7 +23,7 @@ from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.data_feeds.feed import Feed, num_rows
 from bhn_tf.keras_adapter import DEFAULT_BATCH_SIZE, spans_processes
 
-#: What TensorFlow raises when another process no longer answers.
+#: The errors that TensorFlow raises when another process no longer answers.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -34,20 +34,20 @@ _LOST = (
 
 
 class WorkerLost(RuntimeError):
-    """Another process of the training is gone, or does not answer in time."""
+    """Another process of the training is gone or does not answer in time."""
 
 
 def strategy_of_workers(
     silence: float = 60.0, patience: float = 600.0
 ) -> tf.distribute.MultiWorkerMirroredStrategy:
-    """Returns the strategy of the processes that the variable TF_CONFIG lists.
+    """Returns the strategy of the processes listed in the variable TF_CONFIG.
 
     Call it before TensorFlow does anything else. By default TensorFlow takes a worker
-    for dead after ten seconds of silence, which a busy machine can cause.
+    for dead after ten seconds of silence, which can happen on a busy machine.
 
     Args:
-        silence: Seconds without a sign of life after which a worker counts as gone.
-        patience: Seconds that a living worker may keep the others waiting.
+        silence: Seconds without a heartbeat after which a worker counts as gone.
+        patience: Seconds for which a living worker may keep the others waiting.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     tensorflow_adapter.wait_for_heartbeats(resolver.cluster_spec(), silence)
@@ -60,7 +60,7 @@ def strategy_of_workers(
 
 
 def is_chief(strategy) -> bool:
-    """Whether this process is the one that writes; a process alone always is."""
+    """Whether this process is the one that writes; a single process always is."""
     if not spans_processes(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -70,7 +70,7 @@ def is_chief(strategy) -> bool:
 
 
 def agreed(strategy, number: int) -> int:
-    """Returns the chief's number on every process; all of them must call it.
+    """Returns the chief's number in every process; all processes must call it.
 
     Args:
         strategy: The strategy.
@@ -88,7 +88,7 @@ def agreed(strategy, number: int) -> int:
 
 @functools.cache
 def _from_first_replica(strategy):
-    """The compiled function that sends a number of the first replica to all."""
+    """The compiled function that sends the first replica's number to all."""
 
     def of_replica(number):
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -103,7 +103,7 @@ def _from_first_replica(strategy):
 
 
 def all_say(strategy, is_true: bool) -> bool:
-    """Whether something holds on every process; all of them must call it.
+    """Whether something holds in every process; all processes must call it.
 
     Raises:
         WorkerLost: If a process is gone.
@@ -128,7 +128,7 @@ def _sum_of_all(strategy):
 
 
 def agreed_seed(strategy, seed):
-    """Returns a seed that all processes have: one that was given, or the chief's."""
+    """Returns one seed for all processes: the given one, or the chief's."""
     if seed is not None or not spans_processes(strategy):
         return seed
     return agreed(strategy, int(tf.random.uniform([], maxval=2**31 - 1, dtype="int32")))
@@ -136,13 +136,13 @@ def agreed_seed(strategy, seed):
 
 @contextlib.contextmanager
 def lost_workers_named(strategy) -> Iterator[None]:
-    """Explains TensorFlow's errors of a lost connection.
+    """Explains TensorFlow's errors about a lost connection.
 
     Args:
-        strategy: The strategy; with one process, errors pass as they are.
+        strategy: The strategy; with one process, errors pass unchanged.
 
     Raises:
-        WorkerLost: In place of such an error.
+        WorkerLost: Instead of such an error.
     """
     try:
         yield
@@ -157,9 +157,9 @@ def lost_workers_named(strategy) -> Iterator[None]:
 
 
 def cause_of(error) -> str:
-    """Returns what TensorFlow says about a lost connection, in a line."""
+    """Returns in one line what TensorFlow says about a lost connection."""
     text = error.message or str(error)
-    # TensorFlow lists each silent worker on its own line after a sentence.
+    # After a sentence, TensorFlow lists each silent worker on its own line.
     silent = re.findall(r"^/job:\S+$", text, re.MULTILINE)
     if silent:
         return f"no heartbeat of {', '.join(dict.fromkeys(silent))}."
@@ -167,7 +167,7 @@ def cause_of(error) -> str:
 
 
 def logs_of_step(logs: dict, strategy) -> dict:
-    """Gives what a step logs the axis of rows over which Keras averages processes."""
+    """Adds to a step's logs the axis over which Keras averages processes."""
     if not spans_processes(strategy):
         return logs
     return {name: tf.reshape(value, [1]) for name, value in logs.items()}
@@ -179,8 +179,8 @@ def logs_of_step(logs: dict, strategy) -> dict:
 def shared_out(x, strategy):
     """Lets every process take its share of each batch of a data set.
 
-    By default TensorFlow shares out files, and processes with fewer would wait for
-    ever. A policy that was set on the data set stays.
+    By default TensorFlow divides the files among the processes, which could wait for
+    ever if they have unequal numbers. A policy already set on the data set stays.
     """
     if not spans_processes(strategy) or not isinstance(x, tf.data.Dataset):
         return x
@@ -193,9 +193,9 @@ def shared_out(x, strategy):
 
 
 def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
-    """Returns the arguments of `fit` as several processes need them.
+    """Returns the arguments of `fit` for several processes.
 
-    Arrays are shuffled alike everywhere, so that every row is seen once an epoch.
+    Arrays are shuffled alike in every process, so that each row is seen once an epoch.
 
     Args:
         arguments: Those of `fit`, by name.
@@ -203,7 +203,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
         strategy: The strategy.
 
     Raises:
-        ValueError: If the data come from Python, where each process has its own order.
+        ValueError: If the data come from Python, in an order of each process's own.
     """
     if not spans_processes(strategy):
         return arguments
@@ -226,7 +226,7 @@ def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     batch_size = arguments["batch_size"] or DEFAULT_BATCH_SIZE
     num_batches = -(-num_rows(rows) // batch_size)
     steps = arguments["steps_per_epoch"] or num_batches
-    # With the caller's `steps_per_epoch`, passes over the data may differ from epochs.
+    # With `steps_per_epoch`, an epoch need not be a whole pass over the data.
     num_passes = -(-steps * arguments["epochs"] // num_batches)
     seed = agreed_seed(strategy, None) if arguments["shuffle"] else None
     dataset = batches_of_epochs(rows, batch_size, seed, 0, num_passes)
@@ -251,5 +251,5 @@ def _cut(rows, part: slice):
 
 
 def _given(rows) -> tuple:
-    """`(x, y)`, or `(x, y, sample_weight)` where there are weights."""
+    """`(x, y)`, or `(x, y, sample_weight)` if there are weights."""
     return rows if rows[2] is not None else rows[:2]
