@@ -1,22 +1,22 @@
-"""Checks of arguments that several places share."""
+"""Checks of arguments, shared by the whole library."""
 
 import numpy as np
 import tensorflow as tf
 
 
 def asks_for_center(num_samples) -> bool:
-    """Whether a number of draws, a number or a tensor, is the 0 of the centre.
+    """Whether a number of draws, maybe a tensor, is 0 and so asks for the centre.
 
-    A tensor is the request of a served model, which always draws.
+    A tensor comes from a request to a served model, which always draws.
     """
     return not tf.is_tensor(num_samples) and num_samples == 0
 
 
 def check_given_counts(**counts) -> None:
-    """Checks numbers such as `steps` by their names; `None` is one not given.
+    """Checks numbers such as `steps`, given by name; `None` passes.
 
     Raises:
-        ValueError: If one is no integer of at least 1.
+        ValueError: If one is not an integer of at least 1.
     """
     for name, value in counts.items():
         if value is not None:
@@ -24,7 +24,7 @@ def check_given_counts(**counts) -> None:
 
 
 def check_count(name: str, value, minimum: int) -> int:
-    """Returns `value` as Python's integer, which JSON holds as well.
+    """Returns `value` as a Python integer, which JSON can hold.
 
     Raises:
         ValueError: Unless it is an integer, also NumPy's, of at least `minimum`.
@@ -38,7 +38,7 @@ def check_count(name: str, value, minimum: int) -> int:
 
 
 def check_probability(name: str, value) -> float:
-    """Returns `value`, a probability that is neither 0 nor 1, as Python's float.
+    """Returns `value`, a probability that is neither 0 nor 1, as a Python float.
 
     Raises:
         ValueError: Unless it is one real number, also NumPy's, above 0 and below 1.

@@ -35,8 +35,8 @@ class DeepEnsemble(PredictiveModel):
     their gradients together (`clipnorm` and `clipvalue` clip each weight's).
 
     Args:
-        models: Keras models with inputs and outputs of one kind, each another one.
-            They are used as they are, not copied.
+        models: Different Keras models with the same kind of inputs and outputs. They
+            are used as they are, not copied.
         likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
             or one for each of several outputs.
         **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of

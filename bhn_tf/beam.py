@@ -61,7 +61,7 @@ class SavedModelHandler(ModelHandler):
             for none.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If there is no model.
 
     Example:
     ```python
@@ -220,7 +220,7 @@ class WriteScores(beam.PTransform):
 
     def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
         super().__init__()
-        # Where names do not hold the number of files, Beam deletes the files of earlier
+        # If file names lack the number of files, Beam deletes the files of earlier
         # runs.
         self._write = beam.io.WriteToParquet(
             str(prefix),

@@ -1,10 +1,10 @@
-"""What must be installed before anything else is imported."""
+"""Checks what is installed before anything else is imported."""
 
 import importlib
 import os
 import re
 
-# As setup.py has it.
+# The same as in setup.py.
 _OLDEST_KERAS = (3, 11)
 _INSTALL_KERAS = "'keras>=3.11,<4'"
 

@@ -3,8 +3,8 @@
 Keras has no public way to walk through the layers of a model, to see the graph of a
 functional one, to run several layers as one call, or to iterate over data as `fit`
 does. Each function here says what it reaches for; the rest of the library uses these
-functions and public names only. The base of our models alone asks its own base,
-`keras.Model`, for strategy, compiled metrics and whether `compile` was called.
+functions and public names only. Only the base class of the models also asks its own
+base, `keras.Model`, for strategy, compiled metrics and whether `compile` was called.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ def exchange_layer(owner: keras.Layer, old, new, container, key) -> None:
 def kernel_of(layer: keras.Layer) -> keras.Variable:
     """Returns the variable behind `layer.kernel`, which is a property of some layers.
 
-    Theirs adds the product of LoRA, or unpacks what is quantised.
+    The property adds the product of LoRA, or unpacks quantised values.
     """
     return layer._kernel if hasattr(layer, "_kernel") else layer.kernel
 
@@ -243,7 +243,7 @@ def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
     """Yields the metrics of each output, in Keras's order of the outputs.
 
     Args:
-        compiled: The metrics of `compile` in one, built.
+        compiled: Keras's object that holds all metrics of `compile`, built.
         structures: Values in the structure of the outputs.
 
     Yields:
@@ -259,9 +259,9 @@ def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
 
 
 def averaged_function(metric):
-    """Returns the function of labels and predictions that a metric is the mean of.
+    """Returns the function of labels and predictions that a metric averages.
 
-    It is `None` of a metric of another kind.
+    It is `None` for metrics of another kind.
     """
     if not isinstance(metric, keras.metrics.MeanMetricWrapper):
         return None
@@ -269,7 +269,7 @@ def averaged_function(metric):
 
 
 def set_lower_is_better(metric: keras.Metric) -> None:
-    """Tells `EarlyStopping`, in `mode="auto"`, that a metric is to fall."""
+    """Tells `EarlyStopping`, in `mode="auto"`, that a metric should fall."""
     metric._direction = "down"
 
 
@@ -367,7 +367,7 @@ def takes_training(operation) -> bool:
 
 # -- batches -------------------------------------------------------------------------
 
-#: Rows of a batch where nobody says how many.
+#: Rows of a batch if no number is given.
 DEFAULT_BATCH_SIZE = 32
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a posterior while it is trained, for TensorBoard."""
+"""Shows in TensorBoard how a posterior changes while it is trained."""
 
 import functools
 import os
@@ -20,27 +20,27 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
     At the end of an epoch it writes, under the epoch's number:
 
     - `bound/kl` and `bound/kl_weight`, as the epoch's logs have them;
-    - `posterior/<layer>/mean` and `posterior/<layer>/std`: of what the hypernet
-      generates for a layer, over draws, averaged over the layer's values, and
+    - `posterior/<layer>/mean` and `posterior/<layer>/std`: mean and standard deviation,
+      over draws, of the values generated for a layer, averaged over these values, and
       histograms of both, one entry a value; a layer of a nested network is
       `outer/inner`;
     - given a batch, `gradient_norm/likelihood`, `gradient_norm/prior` and
-      `gradient_norm/entropy`: of the three terms whose sum is the loss, by the
-      hypernet's weights. With N examples and the weight w, they are those of `nll`, of
-      `-w E[log p(g)] / N` and of `w E[log q(g)] / N`. At the end of training they
-      hold each other in balance; a posterior that collapses to the prior shows a
-      likelihood without any gradient.
+      `gradient_norm/entropy`: gradients, by the hypernet's weights, of the three terms
+      whose sum is the loss. With N examples and the KL weight w, the terms are `nll`,
+      `-w E[log p(g)] / N` and `w E[log q(g)] / N`. At the end of training their
+      gradients balance; in a posterior that collapses to the prior, the likelihood
+      has no gradient.
 
-    It draws from seeds of its own, without dropout and without touching statistics, so
-    that training goes as it would without it. Its files are in the sub-folder
+    The callback has its own seeds, uses no dropout and leaves statistics as they are,
+    so that training is the same as without it. Its files are in the sub-folder
     `posterior` of `log_dir`, beside those of `keras.callbacks.TensorBoard`.
 
     Args:
-        log_dir: The folder that TensorBoard is shown.
+        log_dir: The folder that TensorBoard reads.
         x, y: A batch of training data, for the norms of gradients.
-        num_samples: S, draws of what is measured.
+        num_samples: S, the number of draws for these measurements.
         every: Epochs from one writing to the next.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Raises:
         ImportError: If the package `tensorboard` is not installed.
@@ -82,9 +82,9 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
             self.model.check_data(self._batch.x, self._batch.y)
             feed = self._batch.as_tensors()
             norms = functools.partial(self._gradient_norms, Batch.of((feed.x, feed.y)))
-            # A loop over the draws, which Python would go through one by one.
+            # Compiled, since a loop over the draws is slow in Python.
             self._compiled_norms = tf.function(norms, autograph=False)
-        # Made once the training begins: it opens a file.
+        # Made only when training begins, since it opens a file.
         folder = os.path.join(self.log_dir, "posterior")
         self._writer = tf.summary.create_file_writer(folder)
 
@@ -112,7 +112,7 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
         return self.model.posterior.draw(self.num_samples, self.seed)
 
     def _spread(self) -> dict:
-        """Mean and standard deviation of each value, by path of the layer."""
+        """Mean and standard deviation of each value, by the layer's path."""
         posterior = self.model.posterior
         mean, variance = tf.nn.moments(self._draws().values, axes=0)
         of_layers = map(posterior.by_layer, (mean.numpy(), tf.sqrt(variance).numpy()))
@@ -121,7 +121,7 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
             if layer.num_random:
                 name = paths[layer]
                 while name in found:
-                    # A subclassed network may name its layers alike.
+                    # Layers of a subclassed network may share a name.
                     name += "_"
                 found[name] = spread
         return found

@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's which they are about."""
+"""Warnings that name the line of the user's code that they concern."""
 
 import contextlib
 import inspect
@@ -8,8 +8,8 @@ import warnings
 import keras
 import tensorflow as tf
 
-# What may lie between that line and the warning: this library, what calls it back, and
-# `with` statements.
+# Code that may lie between that line and the warning: this library, libraries that call
+# it back, and `with` statements.
 _NOT_THE_USERS = (
     *(
         os.path.join(os.path.dirname(path), "")

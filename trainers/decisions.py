@@ -6,8 +6,8 @@
 mnist_sets: conformal sets of digits and clothes hold the class as often as they say
 (`trainers/decision_sets.py`). visits: counts, beside statsmodels' negative-binomial
 regression (`trainers/decision_visits.py`). survival: waiting times that were not all
-seen to the end, beside Cox's regression by lifelines, whose side
-`python -m benchmarks.survival_rivals` has written (`trainers/decision_survival.py`).
+seen to the end, beside Cox's regression by lifelines, whose numbers come from
+`python -m benchmarks.survival_rivals` (`trainers/decision_survival.py`).
 
 A row is kept as soon as it is found: a killed run goes on with the next, and a run with
 other --parts, --splits or --repetitions in the same folder adds to it.
@@ -39,7 +39,7 @@ class Config(CommonConfig):
     flow_units: ClassVar[tuple] = ()
     strategy: ClassVar[str] = "default"
     jit_compile: ClassVar[bool] = False
-    # What is asked for now, and not how it is computed.
+    # These say which rows to compute, not how.
     not_in_identity: ClassVar[frozenset] = frozenset(
         {"parts", "image_sets", "survival_sets", "splits", "repetitions"}
         | {"survival_rivals"}
@@ -64,7 +64,7 @@ class Config(CommonConfig):
     num_samples: int = flag(
         50, "S, draws of each prediction of visits and survival.", **at_least(2)
     )
-    # Convolutions of 15,000 images under every draw are most of the time of a run.
+    # Most of a run's time goes to convolutions of 15,000 images under every draw.
     image_samples: int = flag(20, "S of mnist_sets.", **at_least(2))
 
 
@@ -146,7 +146,7 @@ def run(config: Config) -> dict:
 
 
 def _merged(earlier: dict, found: dict, part: str) -> list[dict]:
-    """Rows of a part: those found now, and earlier ones of other sets."""
+    """Rows of a part: those found now, and earlier ones for other sets."""
     new = found.get(part, [])
     sets = {row.get("set") for row in new}
     return [row for row in earlier.get(part, []) if row.get("set") not in sets] + new

@@ -1,11 +1,11 @@
-"""Serves a page on which one draws a digit and sees what the network doubts.
+"""Serves a page on which to draw a digit and see how unsure the network is.
 
     python -m trainers.demo --saved_model=saved_models/digits
 
-Then open http://localhost:8000: the page shows the mean, the vote of each network drawn
-and the scores, for a drawing or an image dropped on it; of a calibrated model first of
-all the set or the interval that it promises. `--output=NAME` shows one output of a
-model of several. Needs the extra `demo`.
+Then open http://localhost:8000: the page shows the mean, the vote of each drawn network
+and the scores for a drawing or an image dropped on it; for a calibrated model, the
+promised set or interval comes first. `--output=NAME` shows one output of a model with
+several. Needs the extra `demo`.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from bhn_tf.serving.signatures import MOST_SAMPLES
 from trainers import serve_check
 from trainers.config import CheckedConfig, UsageProblem, flag, run_binary
 
-#: For which a client may be silent; it has twice as long to send its question.
+#: How long a client may be silent; it has twice as long to send its question.
 _SECONDS = 30.0
 _MOST_CONNECTIONS = 64
 
@@ -68,7 +68,7 @@ def make_server(config: Config):
     try:
         return _server_class()(config.host, config.port, app)
     except (OSError, SystemExit) as error:
-        # Werkzeug exits where the port is taken.
+        # Werkzeug exits if the port is taken.
         raise UsageProblem(
             f"--host={config.host} --port={config.port} cannot be listened on: is "
             "another program there? --port=0 takes a free one."
@@ -76,17 +76,17 @@ def make_server(config: Config):
 
 
 def _server_class():
-    """The class of a server whose clients cannot keep its threads.
+    """The class of a server whose clients cannot hold its threads for ever.
 
-    Made here: werkzeug comes with Flask, which the other flags do without.
+    It is made here, since werkzeug comes with Flask, which may be missing.
     """
     from werkzeug import serving
 
     class Handler(serving.WSGIRequestHandler):
         """Answers one question, and closes the connection."""
 
-        # A client that sends nothing more does not keep its thread, nor does one that
-        # never ends.
+        # Frees the thread of a silent client; `_end` frees that of one that goes on
+        # for ever.
         timeout = _SECONDS
 
         def setup(self):
@@ -96,7 +96,7 @@ def _server_class():
             self._end.start()
 
         def _hear_no_more(self):
-            # The answer to what has come may still be sent.
+            # The answer to what has arrived may still be sent.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RD)
 
@@ -105,7 +105,7 @@ def _server_class():
             super().finish()
 
     class Server(serving.ThreadedWSGIServer):
-        """Closes what comes while as many connections as it bears are open."""
+        """Closes new connections while `_MOST_CONNECTIONS` are open."""
 
         def __init__(self, host, port, app):
             super().__init__(host, port, app, Handler)

@@ -1,13 +1,13 @@
 r"""Regression on the nine sets of UCI, beside what papers report on the same splits.
 
-One hidden layer of 50 units (100 for protein), standardised inputs and targets, results
-in the targets' units. The training rows of a split are parted: every method has the
-same number of candidates (two kinds of noise, two strengths of its prior), each fitted
-to 80 % of them (of sets above 2,000 rows for a third of the steps) and judged by its
-likelihood of the other 20 %. The best is fitted to all training rows and measured on
-the test rows. It is also fitted to the 80 % and calibrated on the 20 %
-(`bhn_tf.conformal`): these rows chose one of four candidates, which the promise of
-conformal intervals does not allow for.
+Networks have a hidden layer of 50 units (100 for protein). Inputs and targets are
+standardised; results are in the targets' units. The training rows of a split are
+divided: every method has the same number of candidates (two kinds of noise, two
+strengths of its prior), each fitted to 80 % of them (on sets above 2,000 rows for a
+third of the steps) and judged by its likelihood of the other 20 %. The best is fitted
+to all training rows and measured on the test rows. It is also fitted to the 80 % and
+calibrated on the 20 % (`bhn_tf.conformal`): these rows chose one of four candidates,
+which the promise of conformal intervals does not allow for.
 
     python -m trainers.uci --data_dir=... --splits=3
     python -m trainers.uci --data_dir=... --sets=boston,yacht \
@@ -69,7 +69,7 @@ class Config(CommonConfig):
     batch_size: ClassVar[int] = 0
     hypernet: ClassVar[str] = ""
     strategy: ClassVar[str] = "default"
-    # What is asked for now, and not how it is computed.
+    # These say which rows to compute, not how.
     not_in_identity: ClassVar[frozenset] = frozenset(
         {"sets", "splits", "methods", "rivals"}
     )
@@ -159,7 +159,7 @@ def run(config: Config) -> dict:
 
 
 def _rivals(config: Config) -> dict:
-    """NGBoost's summary of the same splits; empty where it was not run."""
+    """NGBoost's summary of the same splits; empty if it was not run."""
     path = Path(config.rivals)
     if not config.rivals or not path.exists():
         return {}
@@ -182,7 +182,7 @@ def _num_splits(config: Config, name: str) -> int:
 
 
 def _compute_splits(config, folder, name, uci_set, method) -> None:
-    """Computes the splits of a set and a method that the folder does not have."""
+    """Computes those splits of a set and a method that the folder lacks."""
     kept = KeptRows(folder, f"{name}-{method}")
     missing = set(range(len(uci_set.splits))) - {row["split"] for row in kept.read()}
     if not missing:
@@ -204,7 +204,7 @@ def _compute_splits(config, folder, name, uci_set, method) -> None:
             f"NLL {found['nll']:.3f}, {seconds:.0f} s",
             flush=True,
         )
-    # Compiled steps hold on to their models in circles; 81 of them fill a machine.
+    # Compiled steps and models are in reference cycles; 81 of them fill the memory.
     del fitter
     keras.backend.clear_session()
     gc.collect()

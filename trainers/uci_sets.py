@@ -1,4 +1,4 @@
-"""The nine sets of UCI that this field compares regressions on, with their splits."""
+"""The nine UCI sets on which papers compare regressions, with their splits."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ SETS = (
     "yacht",
 )
 
-#: Negative log-likelihoods of papers, in nats and the units of the targets.
+#: Negative log-likelihoods from papers, in nats and the units of the targets.
 PUBLISHED_NLL = {
     "MC dropout": (2.46, 3.04, 1.99, -0.95, -3.80, 2.80, 2.89, 0.93, 1.55),
     "MC dropout, 10x epochs": (2.39, 2.94, 1.72, -0.97, None, 2.79, None, 0.92, 1.38),
@@ -53,7 +53,7 @@ def load_set(data_dir: str, name: str, num_splits: int) -> UciSet:
 
     Args:
         data_dir: Holds `<name>/data/data.txt` and the index files beside it.
-        name: Of the set.
+        name: Name of the set.
         num_splits: The largest number of splits; a set may have fewer.
 
     Raises:
@@ -96,7 +96,7 @@ def _row_numbers(path: Path) -> np.ndarray:
 
 
 class Standard(NamedTuple):
-    """Mean and standard deviation of inputs and targets that are learned from."""
+    """Mean and standard deviation of the inputs and targets of training."""
 
     x_mean: np.ndarray
     x_std: np.ndarray
@@ -105,7 +105,7 @@ class Standard(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> "Standard":
-        """Those of some rows; what does not vary keeps its scale."""
+        """Those of some rows; a column that does not vary keeps its scale."""
         x_std = rows.x.std(axis=0)
         return cls(
             rows.x.mean(axis=0),

@@ -1,4 +1,4 @@
-"""Acquisition: a score for every candidate, and the choice by scores.
+"""Acquisition: scores every candidate and chooses the highest scores.
 
 The acquisitions of Gal, Islam and Ghahramani, "Deep Bayesian active learning with image
 data", ICML 2017, and every other score of the library.
@@ -12,13 +12,13 @@ import numpy as np
 from bhn_tf.active.pool import Pool
 from bhn_tf.uncertainty import SCORES
 
-#: What active learning calls scores that have another name in `bhn_tf.uncertainty`.
+#: Names of scores in active learning that differ from those in `bhn_tf.uncertainty`.
 ALIASES = {"bald": "mutual_information", "max_entropy": "predictive_entropy"}
 #: Standard deviations of a regression, averaged over its outputs.
 REGRESSION_SCORES = ("epistemic_std", "std", "aleatoric_std")
 RANDOM = "random"
 
-# Rows that are looked at in one call of the model; the pool may be much larger.
+# Rows scored in one call of the model; the pool may be much larger.
 _CHUNK_ROWS = 10_000
 
 Acquisition = str | Callable[[np.ndarray], np.ndarray]
@@ -78,7 +78,7 @@ def score_rows(
             found.append(_named_score(uncertainty, name))
     scores = np.concatenate(found)
     if callable(acquisition):
-        # All rows at once: a function of one's own may compare them.
+        # All rows at once, since a user's function may compare them.
         scores = np.array(keras.ops.convert_to_numpy(acquisition(scores)))
     scores = scores.astype(np.float64)
     if scores.shape != (len(ids),):
@@ -86,7 +86,7 @@ def score_rows(
             f"The acquisition returned scores of shape {scores.shape} for {len(ids)} "
             f"rows. Expected one a row, [{len(ids)}]."
         )
-    # A network may make a number of what is none: a maximum with 0, as in ReLU, can.
+    # A network may turn NaN into a number, as can the maximum with 0 in ReLU.
     scores[~np.concatenate(are_finite)] = np.nan
     return np.concatenate(order), scores
 
@@ -112,7 +112,7 @@ def _named_score(uncertainty, name: str) -> np.ndarray:
             "outputs give a function of the samples."
         )
     elements = uncertainty[name].reshape(len(uncertainty[name]), -1)
-    # Scores of pixels, tokens or outputs count as their mean; padding has none.
+    # The mean over a row's pixels, tokens or outputs, without padding.
     scores = np.full(len(elements), np.nan, elements.dtype)
     has_score = ~np.isnan(elements).all(axis=1)
     scores[has_score] = np.nanmean(elements[has_score], axis=1)
@@ -124,7 +124,7 @@ def highest(
 ) -> np.ndarray:
     """Returns up to `count` ids of the highest scores, the highest first.
 
-    Ties are broken at random. A score that is NaN says nothing of a row: it is not
+    Ties are broken at random. Rows whose score is NaN, and thus unknown, are not
     chosen.
     """
     known = ~np.isnan(scores)

@@ -98,7 +98,7 @@ class LearnerFolder:
     # -- labels and rounds ------------------------------------------------------------
 
     def look(self, configuration: dict) -> Progress:
-        """Returns what `read` does, while nobody writes; makes no file."""
+        """Returns what `read` returns, while no run writes; makes no file."""
         with contextlib.ExitStack() as stack:
             # Without a lock file there has been no run; in a folder that cannot be
             # written to, there is none now.

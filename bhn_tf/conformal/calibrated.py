@@ -132,7 +132,7 @@ class Calibrated(CalibrationState):
 
         Returns:
             Booleans [rows, C], or [rows, 2] for one yes-or-no output. For several
-            outputs they have their structure, without outputs of numbers.
+            outputs the sets have their structure, without outputs of numbers.
 
         Raises:
             ValueError: As `predict_interval`, or if y is a number.
@@ -154,7 +154,7 @@ class Calibrated(CalibrationState):
     # -- how -------------------------------------------------------------------------
 
     def _limits(self, x, level, by, makes_intervals):
-        """Thresholds of each output of a kind, and whether they differ by row."""
+        """Thresholds of all outputs of one kind, and whether they differ by row."""
         num_rows = feed_of(x).num_rows
         names = self.likelihood.output_names or (None,)
         if isinstance(by, dict):
@@ -174,7 +174,7 @@ class Calibrated(CalibrationState):
         ]
 
     def _structured(self, answers, makes_intervals):
-        """Answers of the outputs of a kind in the structure of all outputs."""
+        """Answers for the outputs of one kind, in the structure of all outputs."""
         given = iter(answers)
         every = [
             next(given) if each.makes_intervals == makes_intervals else None
@@ -235,7 +235,7 @@ class Calibrated(CalibrationState):
         raise _is_of_the_model("test_on_batch")
 
     def compile_from_config(self, config):
-        """Does nothing: files of before may tell of a `compile` without effect."""
+        """Does nothing: older files may hold a `compile`, which had no effect."""
 
     # -- serving ---------------------------------------------------------------------
 

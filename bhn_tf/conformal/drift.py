@@ -28,9 +28,9 @@ class ConformalMartingale:
     uniform, even with few calibration rows.
 
     Args:
-        scores: Scores of calibration rows, [n], higher = stranger. NaN counts as
+        scores: Scores of calibration rows, [n]; higher is stranger. NaN counts as
             stranger than all numbers.
-        seed: Seed of the ties.
+        seed: Seed for breaking ties.
 
     Attributes:
         log_wealth: log of the wealth from bets on p-values that are too small or too
@@ -93,7 +93,7 @@ class DriftMonitor:
             exchangeable with the calibration rows.
         score: A key of `predict_uncertainty`; `None` for "predictive_entropy" of
             classes and "std" of numbers.
-        seed: Seed of the ties.
+        seed: Seed for breaking ties.
         output: Name of the output to watch, if there are several.
 
     Attributes:

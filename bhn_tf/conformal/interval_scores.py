@@ -1,7 +1,7 @@
 """Conformity scores of real numbers: how far a target is from its prediction.
 
-A score is a function of what the model predicts and of a target; the interval of a
-threshold holds the targets whose score is at most the threshold.
+A score is a function of a prediction and a target; the interval for a threshold holds
+the targets whose score is at most the threshold.
 """
 
 import math
@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from bhn_tf.likelihoods.roots import crossing, whole_crossing
 
-# Of a score of 1: what a threshold is raised by, that its own target is inside.
+# Relative increase of a threshold that keeps the target it comes from inside.
 _TOLERANCE = 1e-6
 
 
 class Predictive:
-    """What a model predicts of a batch: a mixture over S draws.
+    """The prediction of a model for a batch: a mixture over S draws.
 
     Args:
         likelihood: p(y|x, g) of real numbers.
@@ -33,12 +33,12 @@ class Predictive:
         self._search = whole_crossing if likelihood.is_discrete else crossing
 
     def least(self, threshold):
-        """The least y with −log P(Y ≤ y) of at most the threshold, [B, ...]."""
+        """The least y whose −log P(Y ≤ y) is at most the threshold, [B, ...]."""
         limit = self._loosened(threshold)
         return self._search(lambda y: self.log_tails(y)[0] + limit, self.mean, self.std)
 
     def greatest(self, threshold):
-        """The greatest y with −log P(Y ≥ y) of at most the threshold, [B, ...]."""
+        """The greatest y whose −log P(Y ≥ y) is at most the threshold, [B, ...]."""
         limit = self._loosened(threshold)
         return -self._search(
             lambda y: self.log_tails(-y)[1] + limit, -self.mean, self.std
@@ -49,11 +49,11 @@ class Predictive:
         return threshold + 2 * _TOLERANCE * (1.0 + tf.abs(threshold))
 
     def possible(self, lower, upper, is_around_mean: bool):
-        """Returns the bounds of an interval as y can be, at least as wide.
+        """Returns bounds that are possible values of y, and leave room for rounding.
 
-        Numbers that are computed from a bound come back to it but for rounding; whole
-        numbers often lie right on it. An interval between two of them becomes the one
-        nearest to the mean. Bounds that are laid around it have its rounding, too.
+        A bound computed from the score of y is y only up to rounding, and whole numbers
+        often lie exactly on a bound. An interval between two of these becomes the one
+        nearest to the mean. Bounds around the mean have its rounding, too.
         """
         if self._likelihood.is_discrete:
             lower = tf.math.ceil(lower - _slack_of_counts(lower))
@@ -102,11 +102,11 @@ def _slack_of_counts(bound):
 class IntervalConformity:
     """A conformity score of real numbers."""
 
-    #: Whether intervals are laid around the mean; otherwise they end where tails do.
+    #: Whether bounds are distances from the mean; otherwise they are quantiles.
     is_around_mean = True
 
     def of_targets(self, predictive, y) -> tf.Tensor:
-        """Returns the score of each target, higher = stranger.
+        """Returns the score of each target; higher is stranger.
 
         Args:
             predictive: A `Predictive`.
@@ -122,7 +122,7 @@ class IntervalConformity:
 
         Args:
             predictive: A `Predictive`.
-            threshold: [B, ...], or what broadcasts to it.
+            threshold: [B, ...], or a shape that broadcasts to it.
 
         Returns:
             `(lower, upper)`, [B, ...] each.
@@ -157,7 +157,7 @@ class Absolute(IntervalConformity):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class Normalized(IntervalConformity):
-    """|y − mean| / std: intervals as wide as the model is unsure of a row.
+    """|y − mean| / std: intervals whose width follows the model's uncertainty.
 
     Example:
     ```python
@@ -170,7 +170,7 @@ class Normalized(IntervalConformity):
         return tf.abs(y - predictive.mean) / predictive.std
 
     def interval(self, predictive, threshold):
-        # Every y has the score 0 beside a spread without an end.
+        # With an infinite std, every y has the score 0.
         is_endless = tf.math.is_inf(predictive.std)
         reach = tf.where(is_endless, predictive.std, threshold * predictive.std)
         return predictive.mean - reach, predictive.mean + reach
@@ -180,8 +180,8 @@ class Normalized(IntervalConformity):
 class Quantile(IntervalConformity):
     """−log of the smaller tail of the predictive mixture: asymmetric intervals.
 
-    The probability integral transform, in its logarithm: tails that are 0 in floating
-    point still say how many standard deviations away a target is.
+    This is the logarithm of the probability integral transform: tails that are 0 in
+    floating point still tell how many standard deviations away a target is.
 
     Example:
     ```python
@@ -197,20 +197,19 @@ class Quantile(IntervalConformity):
 
     def interval(self, predictive, threshold):
         lower, upper = predictive.least(threshold), predictive.greatest(threshold)
-        # At the least score of all, log 2, both are the median, but for rounding; of
-        # counts, whose tails overlap, they may be the other way round.
+        # At the least possible score, log 2, both bounds are the median up to rounding;
+        # those of counts, whose tails overlap, may be in reverse order.
         return tf.minimum(lower, upper), tf.maximum(lower, upper)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class LowerBound(IntervalConformity):
-    """−log P(Y ≤ y) of the predictive mixture: what y is at least; above it all.
+    """−log P(Y ≤ y) of the predictive mixture: a lower bound of y, and no upper one.
 
-    Also of waiting times that may be censored, where the time that was waited is
-    scored, seen to the end or not. The bound is then one for that shorter time, and
-    the more so for the waiting time itself: the promise holds, and where many rows
-    are censored early the bound is lower than it could be (Candès, Lei and Ren,
-    "Conformalized survival analysis", 2023, section 2).
+    Waiting times may be censored: the time waited so far is scored, whether its end
+    was seen or not. A lower bound of this time is also one of the whole waiting time:
+    the promise holds, but if many rows are censored early, the bound is lower than it
+    could be (Candès, Lei and Ren, "Conformalized survival analysis", 2023, section 2).
 
     Example:
     ```python
@@ -231,7 +230,7 @@ class LowerBound(IntervalConformity):
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class UpperBound(IntervalConformity):
-    """−log P(Y ≥ y) of the predictive mixture: what y is at most; below it all.
+    """−log P(Y ≥ y) of the predictive mixture: an upper bound of y, and no lower one.
 
     Example:
     ```python
@@ -251,7 +250,7 @@ class UpperBound(IntervalConformity):
 
 
 def _without_end(bound, infinity: float) -> tf.Tensor:
-    """The other side of a bound; NaN where the bound is."""
+    """The infinite other side of a bound; NaN where the bound is."""
     other = tf.fill(tf.shape(bound), tf.constant(infinity, bound.dtype))
     return tf.where(tf.math.is_nan(bound), bound, other)
 
@@ -261,10 +260,10 @@ class CustomIntervalConformity(IntervalConformity):
     """A score of your own.
 
     Args:
-        function: `function(y, answers)` → scores [B, ...], in TensorFlow's functions;
-            `answers` are those of `predict_uncertainty` (`mean`, `std`, ...). Smallest
-            at the mean, and growing to both sides of it. Registered with Keras
-            (`keras.saving.register_keras_serializable`), so that it can be saved.
+        function: `function(y, answers)` → scores [B, ...], written in TensorFlow, where
+            `answers` are those of `predict_uncertainty` (`mean`, `std`, ...). Scores
+            are smallest at the mean and grow on both sides of it. To be saved, it must
+            be registered (`keras.saving.register_keras_serializable`).
     """
 
     def __init__(self, function):
@@ -279,7 +278,7 @@ class CustomIntervalConformity(IntervalConformity):
 
         def outside(distance, sign):
             y = mean + sign * tf.maximum(distance, 0.0)
-            # Before the mean it goes on falling, so that there is one crossing.
+            # Falls further at negative distances, so that there is one crossing.
             excess = self.function(y, predictive.answers) - threshold - 2 * tolerance
             return excess + tf.minimum(distance, 0.0)
 

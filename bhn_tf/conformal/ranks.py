@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from bhn_tf.arguments import check_probability
 
-# Levels are read to six decimals, so that ranks are exact integers: in floating-point
-# numbers (n + 1) · level is just above or below an integer that it is meant to be, and
-# a served model gets its level as a float32.
+# Levels are read to six decimals, so that ranks are exact integers: in floating point,
+# (n + 1) · level may be just above or below the integer that is meant, and a served
+# model gets its level as a float32.
 _PARTS = 10**6
 
 

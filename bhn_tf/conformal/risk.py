@@ -96,8 +96,8 @@ def controlled_threshold(
 
 
 def _last_rejected(num_rows, num_errors, rate, error):
-    """The last of growing shares before the first that is not allowed; or `None`."""
-    # With fewer rows than `fewest`, even no errors could not pass; twice as many leave
+    """The last of the growing shares before the first not allowed, or `None`."""
+    # Fewer rows than `fewest` could not pass even without errors; twice as many leave
     # room for one. To keep the test valid, the start must not depend on the errors.
     fewest = math.ceil(math.log(error) / math.log1p(-rate))
     start = int(np.searchsorted(num_rows, min(2 * fewest, num_rows[-1])))

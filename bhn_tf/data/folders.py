@@ -1,4 +1,4 @@
-"""A folder of class folders of images, the layout of notMNIST."""
+"""Images in one folder for each class, the layout of notMNIST."""
 
 from collections import Counter
 from collections.abc import Sequence

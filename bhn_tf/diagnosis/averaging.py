@@ -20,15 +20,15 @@ def predictive_log_probs(rows: MeasuredRows) -> np.ndarray:
 
 
 def possible_labels(log_probs) -> tuple[np.ndarray, list[Finding]]:
-    """Tells which labels some draw holds to be possible, and how many none does.
+    """Tells which labels are possible under some draw, and how many under none.
 
-    Of the latter the logarithm is -inf, and nothing can be said of differences.
+    The log-probability of the latter is -inf, so that differences are undefined.
 
     Args:
         log_probs: Those of `predictive_log_probs`.
 
     Returns:
-        Booleans [n], and a finding where there are impossible ones.
+        Booleans [n], and a finding if there are impossible labels.
 
     Raises:
         ValueError: If no label is possible.

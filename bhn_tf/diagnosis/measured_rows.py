@@ -97,7 +97,7 @@ def is_regression(model) -> bool:
 
 
 def measure(model, rows, values, level: float) -> MeasuredRows:
-    """Asks the model for all that is measured, with the same draws for all rows.
+    """Measures a model's answers, with the same draws for all rows.
 
     Args:
         model: The model.

@@ -1,4 +1,4 @@
-"""How far answers of S draws are from those of infinitely many."""
+"""How far the answers of S draws are from those of infinitely many."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from bhn_tf.diagnosis.averaging import predictive_log_probs
 from bhn_tf.diagnosis.findings import Finding
 from bhn_tf.diagnosis.measured_rows import MeasuredRows
 
-# In nats an element, in probability, and in predictive standard deviations.
+# In nats per element, in probability, and in predictive standard deviations.
 _TOLERATED_NLL = 0.02
 _TOLERATED_PROBABILITY = 0.02
 _TOLERATED_OF_STD = 0.1
@@ -18,17 +18,17 @@ class MonteCarlo(NamedTuple):
     """Standard errors that are due to the draws, not to the rows.
 
     Attributes:
-        nll_error: Of the predictive NLL, whose rows all have the same draws, in nats.
-        nll_bias: What infinitely many draws would take off the NLL, in nats: the log
-            of a mean is too small on average.
-        mean_error: Of the predictive mean, root mean square over rows: in probability,
-            or of numbers in predictive standard deviations.
-        score_error: Of the mutual information of a row in nats, or of the epistemic
+        nll_error: Error of the predictive NLL in nats; all rows share the draws.
+        nll_bias: How much lower the NLL would be with infinitely many draws, in nats:
+            the log of a mean over draws is too small on average.
+        mean_error: Error of the predictive mean, root mean square over rows: in
+            probability, or for numbers in predictive standard deviations.
+        score_error: Error of a row's mutual information in nats, or of its epistemic
             standard deviation relative to itself; root mean square.
-        num_samples_needed: The S at which errors and bias of the NLL are within 0.02
-            nats, and those of the mean within 0.02 of probability, or 0.1 standard
-            deviations. Where a row has several elements, the NLL may be off by its
-            own standard error over rows, and by 0.02 nats an element at most.
+        num_samples_needed: The S at which error and bias of the NLL are within 0.02
+            nats, and the error of the mean within 0.02 of probability, or 0.1 standard
+            deviations. If a row has several elements, the NLL may be off by its own
+            standard error over rows, but at most by 0.02 nats per element.
     """
 
     nll_error: float
@@ -39,22 +39,22 @@ class MonteCarlo(NamedTuple):
 
 
 def monte_carlo(rows: MeasuredRows, classifies: bool) -> MonteCarlo:
-    """Returns the errors of S draws, from the spread among them.
+    """Returns the errors of S draws, estimated from their spread.
 
-    `p̄ = Σ_s p_s / S` of a row, so that to first order draw s moves the mean log by
-    `(p_s / p̄ - 1) / S`, averaged over the rows (the infinitesimal jackknife), and to
-    second order the mean log is `var(p_s / p̄) / 2S` too small.
+    For each row, `p̄ = Σ_s p_s / S`. To first order, draw s moves the mean log by
+    `(p_s / p̄ - 1) / S`, averaged over the rows (the infinitesimal jackknife); to
+    second order, the mean log is `var(p_s / p̄) / 2S` too small.
 
     Args:
-        rows: What was measured; S of at least 2.
-        classifies: Whether it is classes.
+        rows: The measured rows, with S of at least 2.
+        classifies: Whether y is a class.
     """
     num_samples = rows.log_probs.shape[1]
     log_probs = predictive_log_probs(rows)
     ratios = np.exp(rows.log_probs - log_probs[:, None])
     error = _of_mean((ratios - 1).mean(axis=0))
     bias = float(ratios.var(axis=1, ddof=1).mean()) / (2 * num_samples)
-    # What is less than the rows leave open would not be noticed.
+    # An error below the standard error over rows would not be noticed.
     error_of_rows = log_probs.std() / np.sqrt(len(log_probs))
     most = rows.num_elements * _TOLERATED_NLL
     tolerated = float(np.clip(error_of_rows, _TOLERATED_NLL, most))
@@ -81,7 +81,7 @@ def _of_mean(of_draws) -> float:
 
 
 def _error_of_mutual_information(p) -> float:
-    """Root mean square over rows, from what each draw moves, [n, S, C] -> scalar."""
+    """Root mean square over rows, from each draw's influence, [n, S, C] -> scalar."""
     mean = p.mean(axis=1, keepdims=True)
     tiny = np.finfo("float32").tiny
     entropies = -(p * np.log(np.maximum(p, tiny))).sum(axis=-1)
@@ -91,7 +91,7 @@ def _error_of_mutual_information(p) -> float:
 
 
 def findings(found: MonteCarlo, num_samples: int) -> list[Finding]:
-    """Returns a finding where more draws would be noticed."""
+    """Returns a finding if more draws would make a noticeable difference."""
     needed = found.num_samples_needed
     if needed <= num_samples:
         return []

@@ -26,11 +26,11 @@ class Equation(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Equation":
-        """Reads an equation as `keras.layers.EinsumDense` has it."""
+        """Reads an equation in the form that `keras.layers.EinsumDense` takes."""
         return cls(*re.split(",|->", text.replace(" ", "")))
 
     def without_dots(self, rank: int) -> "Equation":
-        """The same for inputs of a rank, with unused letters for dots."""
+        """The equation for inputs of a rank, with unused letters for dots."""
         unused = [i for i in string.ascii_letters if i not in "".join(self)]
         dots = "".join(unused[: rank - len(self.inputs.replace("...", ""))])
         return Equation(*(labels.replace("...", dots) for labels in self))
@@ -80,7 +80,7 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
 
     def _product(self, inputs, kernel):
         # With dots `tf.einsum` multiplies a stack of matrices by one, which oneDNN
-        # gets wrong in half precision on CPUs with AMX or AVX512-FP16; of stacks of
+        # gets wrong in half precision on CPUs with AMX or AVX512-FP16; with stacks of
         # rank 4, `tf.matmul` reads beyond the kernel (TensorFlow issue 117700). A
         # single product of two matrices is right everywhere, and fast.
         equation = Equation.of(self.equation).without_dots(len(inputs.shape))

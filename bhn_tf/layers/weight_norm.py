@@ -1,4 +1,4 @@
-"""What the weight-normalised layers share.
+"""The base of the weight-normalised layers.
 
 `w_j = g_j v_j / ||v_j||` for each output j (paper, section "Efficient Parametrization
 and Training"). g multiplies a whole output, so a layer computes `x · v` once and
@@ -25,11 +25,11 @@ from bhn_tf.norms import inverse_norm
 
 
 class SharedByDraws(NamedTuple):
-    """What all draws of a layer's scales have in common.
+    """What does not depend on the draw of a layer's scales.
 
     Attributes:
         inverse_norm: 1 / ‖v‖ of each output; `None` where kernels are generated.
-        product: The product of inputs and direction, where all draws share the inputs.
+        product: The product of inputs and direction, if all draws share the inputs.
     """
 
     inverse_norm: tf.Tensor | None
@@ -62,11 +62,11 @@ class WeightNorm(RandomLayer):
         "kernel_and_bias": ("direction", "bias"),
     }
 
-    #: Whether g scales the kernel where all rows share it. A convolution has far fewer
-    #: weights than outputs.
+    #: Whether g scales the kernel instead of the outputs if all rows share a draw. A
+    #: convolution has far fewer weights than outputs.
     SCALES_KERNEL = False
 
-    # What the Keras layer has.
+    # An attribute of the Keras layer.
     compute_dtype: str
 
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
@@ -100,8 +100,8 @@ class WeightNorm(RandomLayer):
             )
 
     def add_weight(self, *args, **kwargs):
-        # Under mixed precision a direction may be too short for half precision, and
-        # is cast once it is normalised.
+        # A direction may be too short for half precision: under mixed precision it is
+        # cast only after it is normalised.
         return super().add_weight(*args, **{**kwargs, "autocast": False})
 
     # -- geometry: the axes of the kernel that belong to one output -----------------
@@ -159,10 +159,10 @@ class WeightNorm(RandomLayer):
         return outputs if self.activation is None else self.activation(outputs)
 
     def shared_by_draws(self, inputs=None) -> "SharedByDraws":
-        """What the layer needs not compute again for every draw of its scales.
+        """What the layer need not compute again for every draw of its scales.
 
         Args:
-            inputs: Inputs that are the same for all draws; `None` where they differ.
+            inputs: Inputs that are the same for all draws; `None` if they differ.
 
         Returns:
             A value to give the layer in a scope of generated values.
@@ -185,13 +185,13 @@ class WeightNorm(RandomLayer):
         return self.compute_dtype in ("float32", "float64")
 
     def _unscaled_product(self, inputs, factor):
-        """The product that is to be scaled: by v, or by v/‖v‖ in half precision."""
+        """The product to be scaled: with v, or with v/‖v‖ in half precision."""
         return self._checked_product(
             inputs, None if self._normalizes_outputs else factor
         )
 
     def _checked_product(self, inputs, factor):
-        """The product by the kernel, of which each output is multiplied by a factor."""
+        """The product with a kernel whose outputs are each multiplied by a factor."""
         self.require_floats(inputs)
         kernel = current_value(self.direction)
         if factor is not None:
@@ -199,7 +199,7 @@ class WeightNorm(RandomLayer):
         return self._product(inputs, tf.cast(kernel, self.compute_dtype))
 
     def _over_kernel(self, values):
-        """Shapes one value for each output to multiply the kernel."""
+        """Shapes one value for each output so that it multiplies the kernel."""
         sizes, axes = self.direction.shape, self._norm_axes()
         return tf.reshape(
             values, [1 if axis in axes else size for axis, size in enumerate(sizes)]
@@ -213,7 +213,7 @@ class WeightNorm(RandomLayer):
         return tf.cast(tf.reshape(values, shape), outputs.dtype)
 
     def _axes_of_scales(self, rank: int) -> list[int]:
-        """Axes of outputs of that rank that the scales' axes stand for, in order."""
+        """Axes of outputs of a rank that correspond to the scales' axes, in order."""
         return [self._channel_axis() % rank]
 
     def moments_of_outputs(self, outputs, masks) -> tuple[tf.Tensor, tf.Tensor]:
@@ -221,7 +221,7 @@ class WeightNorm(RandomLayer):
 
         Args:
             outputs: A list of pre-activations [B, ...], one for each use of the layer.
-            masks: Which of them are no padding, of leading axes, or `None`; for each.
+            masks: For each of these, which are not padding (leading axes), or `None`.
 
         Returns:
             Two tensors of the scale's size, flat.
@@ -244,7 +244,7 @@ class WeightNorm(RandomLayer):
         return tf.nn.weighted_moments(values, [0], tf.concat(counts, axis=0))
 
     def folded_kernel(self) -> tf.Tensor:
-        """The kernel with its scales in it, of the scope that the call is made in."""
+        """The kernel with its scales in it, those of the scope of this call."""
         kernel = current_value(self.direction)
         if self.scale is not None:
             factor = inverse_norm(self.direction, self._norm_axes())
@@ -256,16 +256,16 @@ class WeightNorm(RandomLayer):
         return kernel
 
     def _inputs_over_kernel(self, values):
-        """Shapes a scale for each input to multiply the kernel, [..., inputs, outputs].
+        """Shapes the scales of inputs like the kernel, [..., inputs, outputs].
 
-        In groups, an output has the inputs of its group alone.
+        With groups, an output has only the inputs of its group.
         """
         groups = getattr(self, "groups", 1)
         by_group = tf.transpose(tf.reshape(values, [groups, -1]))
         return tf.repeat(by_group, self.direction.shape[-1] // groups, axis=1)
 
     def kernel_of(self, layer):
-        """The variable of a Keras layer that has the place of this one's direction."""
+        """The variable of a Keras layer that corresponds to this one's direction."""
         return layer.kernel
 
     def fold_into(self, layer):
@@ -302,7 +302,7 @@ class WeightNorm(RandomLayer):
 
 
 def _with_axes_of(mask, values):
-    """A mask with an axis of 1 for each that it lacks; `None` masks nothing."""
+    """A mask with axes of 1 added for those it lacks; `None` masks nothing."""
     if mask is None:
         return tf.ones([1] * len(values.shape), tf.bool)
     return mask[(..., *[None] * (len(values.shape) - len(mask.shape)))]

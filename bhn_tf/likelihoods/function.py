@@ -26,8 +26,8 @@ class Distribution(Distributional):
         function: `function(raw)` returns a `tfd.Distribution` for raw outputs
             [B, ..., C] or, for several draws, [S, B, ..., C]: index the last axis as
             `raw[..., :1]`. A saved model can be loaded only if the function is
-            registered, `@keras.saving.register_keras_serializable()`; there is a
-            warning if it is not.
+            registered (`@keras.saving.register_keras_serializable()`); a warning says
+            so if it is not.
         is_discrete: Whether labels, and so the bounds of intervals, are whole numbers.
         reduction: "sum" or "mean" over the axes of an example.
 

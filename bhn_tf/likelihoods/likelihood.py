@@ -1,4 +1,4 @@
-"""What every likelihood p(y|x, g) offers to a model."""
+"""The base of every likelihood p(y|x, g)."""
 
 import keras
 import numpy as np
@@ -117,7 +117,7 @@ class Likelihood:
         return 0
 
     def clipped(self, log_prob, raw_shape) -> tf.Tensor:
-        """What training uses in place of the elements' log-probabilities."""
+        """The elements' log-probabilities as training uses them."""
         return log_prob
 
     def has_label(self, y, raw_shape) -> tf.Tensor | None:
@@ -225,7 +225,7 @@ class Likelihood:
     def log_tails(self, y, raw):
         """Returns log P(Y ≤ y) and log P(Y ≥ y) of each element; for regression only.
 
-        Logarithms of both sides still order targets that are far away.
+        In logarithms, both tails still order targets that are far away.
         """
         raise ValueError(
             f"The score 'quantile' is made of a cumulative distribution function, and "
@@ -253,16 +253,16 @@ class Likelihood:
     # -- what counts ------------------------------------------------------------------
 
     def counted_elements(self, raw_shape, weight=None, mask=None):
-        """Which elements count: all that have a weight and are no padding.
+        """Which elements count: all that have a weight and are not padding.
 
         Args:
             raw_shape: Shape of the raw outputs, rows first; entries may be `None`.
             weight: Weights of rows or elements, or `None`.
-            mask: Which elements are no padding, or `None`.
+            mask: Which elements are not padding, or `None`.
 
         Returns:
-            Booleans of leading axes of the elements, with axes of 1 for the others;
-            `None` where all count.
+            Booleans for leading axes of the elements, with axes of 1 for the others;
+            `None` if all count.
         """
         shape = self.element_shape(raw_shape)
         if mask is not None:

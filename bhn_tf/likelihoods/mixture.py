@@ -17,11 +17,11 @@ tfd = tfp.distributions
 class Mixture(LocationScale):
     """A mixture of K Gaussians around the outputs.
 
-    As it is made, one output a target is where the noise is laid: K Gaussians of equal
-    shares and standard deviations `stddev`, their means spread evenly from `-stddev`
-    to `stddev` around it. With `trainable` shares, means and standard deviations are
-    learned, the same noise for all rows. With `heteroscedastic` the network gives all
-    of them, a mixture density network: 3 K outputs a target.
+    At first, the noise around the one output per target is K Gaussians of equal shares
+    and standard deviation `stddev`, with means spread evenly from `-stddev` to
+    `stddev`. With `trainable`, shares, means and standard deviations are learned, the
+    same for all rows. With `heteroscedastic`, the network gives them for each row: a
+    mixture density network with 3 K outputs per target.
 
     Args:
         num_components: Number K of Gaussians.
@@ -70,7 +70,7 @@ class Mixture(LocationScale):
 
     @property
     def stddev_of_unit(self):
-        """From shares, means and standard deviations as they are now."""
+        """Computed from the present shares, means and standard deviations."""
         logits, offsets, log_ratios = (
             keras.ops.convert_to_numpy(weight).astype("float64")
             for weight in (self.logits, self.offsets, self.log_ratios)

@@ -10,8 +10,8 @@ from bhn_tf.likelihoods.tails import cdf, survival
 def central_interval(components, level, is_discrete: bool = False):
     """Returns the bounds that leave (1 - level) / 2 of the mixture on either side.
 
-    At most so much where a value has a probability of its own: the interval holds at
-    least `level`, and what it ends on belongs to it.
+    If single values have a probability of their own, they leave at most that: the
+    interval includes its ends and has at least the probability `level`.
 
     Args:
         components: A TFP distribution with the batch shape [S, B, ...]: its mean over
@@ -30,7 +30,7 @@ def central_interval(components, level, is_discrete: bool = False):
         1.645
     """
     if not tf.is_tensor(level):
-        # As float32, a level near 1 would leave nothing, or another tail.
+        # In float32, a level near 1 would leave a wrong tail, or none.
         level = tf.constant(level, tf.float64)
     tail = (1.0 - tf.cast(level, tf.float64)) / 2.0
     tail = tf.cast(tail, components.dtype)
@@ -38,7 +38,7 @@ def central_interval(components, level, is_discrete: bool = False):
     std = tf.sqrt(epistemic + aleatoric)
 
     def of_mixture(probability, values):
-        # Some of TFP's lose what a graph knows of the shape, and loops insist on it.
+        # Some TFP distributions lose the static shape, which loops require.
         of_draws = probability(components, values, is_discrete)
         return tf.ensure_shape(tf.reduce_mean(of_draws, axis=0), values.shape)
 
@@ -54,13 +54,13 @@ def central_interval(components, level, is_discrete: bool = False):
 def moments(components):
     """Mean, variance of the means and mean of the variances over the draws, axis 0.
 
-    The variance of a draw's mean is what more data would remove (epistemic), the mean
-    of a draw's variance is noise (aleatoric); the two add up to the mixture's.
+    The variance of the means is epistemic: more data would remove it. The mean of the
+    variances is noise (aleatoric). Their sum is the variance of the mixture.
     """
     means = components.mean()
     mean, epistemic = tf.nn.moments(means, axes=[0])
     variances = components.variance() + tf.zeros_like(means)
-    # Beyond the largest number a difference of two is NaN.
+    # Numbers that overflow are infinite, and their differences NaN.
     epistemic = _infinite_where(tf.math.is_inf(mean), epistemic)
     is_beyond = tf.math.is_inf(tf.square(means)) & tf.math.is_nan(variances)
     variances = _infinite_where(is_beyond, variances)

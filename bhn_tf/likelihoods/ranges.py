@@ -59,7 +59,7 @@ class Range:
 def _in_float32(value) -> float:
     with np.errstate(over="ignore", under="ignore"):
         rounded = float(np.float32(value))
-    # Processors take what is less for 0.
+    # Some processors take smaller numbers for 0.
     return rounded if abs(rounded) >= np.finfo("float32").tiny else 0.0
 
 

@@ -129,7 +129,7 @@ class StudentT(LocationScale):
     @property
     def stddev_of_unit(self):
         df = float(self.number("df", tf.float32))
-        # Learned, it may come closer to 2 than float32 can tell.
+        # A learned df may come closer to 2 than float32 can resolve.
         return math.sqrt(df / (df - 2.0)) if df > 2.0 else math.inf
 
     def distribution(self, raw):

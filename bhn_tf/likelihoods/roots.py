@@ -1,11 +1,12 @@
-"""Where a monotone function passes zero, from a guess that may be far away.
+"""Finds where a monotone function crosses zero, from a guess that may be far away.
 
-Of real numbers, on which it may jump, and of whole ones, on which that of counts does.
+`crossing` is for functions of real numbers, which may jump, `whole_crossing` for those
+of counts.
 """
 
 import tensorflow as tf
 
-# Doublings reach from a standard deviation to the end of float32.
+# Enough to reach the end of float32 from a standard deviation.
 _MOST_DOUBLINGS = 120
 _INTEGERS = {tf.float32: tf.int32, tf.float64: tf.int64}
 _SMALLEST = {tf.float32: 2.0**-126, tf.float64: 2.0**-1022}
@@ -14,8 +15,8 @@ _SMALLEST = {tf.float32: 2.0**-126, tf.float64: 2.0**-1022}
 def crossing(function, start, step):
     """Finds the least number at which a function is zero or more.
 
-    Floating-point numbers are searched by their order: numbers near 0 are found among
-    those of any size, as closely as the function tells them apart, and an atom of a
+    The search bisects the ordered floating-point numbers: numbers of any size, also
+    near 0, are found as closely as the function tells them apart, and an atom of a
     distribution to the last digit.
 
     Args:
@@ -77,14 +78,14 @@ def whole_crossing(function, start, step):
         lambda low, high: tf.reduce_any(high - low > 1),
         halve,
         (low, high),
-        # Floating-point numbers beyond 2^24 are further apart than whole numbers.
+        # Ends the loop beyond 2^24, where floats are further apart than whole numbers.
         maximum_iterations=_MOST_DOUBLINGS,
     )[1]
     return _with_ends(function, start, low, high, found)
 
 
 def _within_reach(start, step):
-    """Start and step, or others where they are infinite or nothing: moments may be."""
+    """Start and step, replaced where they are infinite or 0, as moments may be."""
     step = step + tf.zeros_like(start)
     is_usable = tf.math.is_finite(step) & (step > 0)
     return (
@@ -101,7 +102,7 @@ def _brackets(function, start, step):
 
 
 def _bracket(falls_short, start, step):
-    """Goes from `start` in steps that double until the zero has been passed."""
+    """Goes from `start` in steps that double until zero is crossed."""
 
     def go_on(y, step):
         return tf.reduce_any(falls_short(y))
@@ -122,7 +123,7 @@ def _with_ends(function, start, low, high, found):
 
 
 def _place_of(y):
-    """The place of a number in the order of all, an integer: that of 0 is 0."""
+    """The integer position of a number in the order of all; that of 0 is 0."""
     bits = tf.bitcast(y, _INTEGERS[y.dtype])
     return tf.where(bits < 0, bits.dtype.min - bits, bits)
 
@@ -133,5 +134,5 @@ def _number_at(place, dtype):
 
 
 def _without_subnormal(y):
-    """Numbers that processors may take for 0, or not, as 0; and the next to them."""
+    """Replaces subnormal numbers (0 to some processors) and the next to them by 0."""
     return tf.where(tf.abs(y) <= _SMALLEST[y.dtype], tf.zeros_like(y), y)

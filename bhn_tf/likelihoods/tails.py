@@ -99,10 +99,10 @@ def cdf(distribution, y, is_discrete: bool = False):
 
 
 def survival(distribution, y, is_discrete: bool = False):
-    """Returns P(Y > y): 1 below and 0 above all that is possible.
+    """Returns P(Y > y), which is 1 below and 0 above the support.
 
     Args:
-        distribution, y, is_discrete: As of `cdf`.
+        distribution, y, is_discrete: As in `cdf`.
 
     Raises:
         NotImplementedError: If the distribution has no CDF.
@@ -141,7 +141,7 @@ def _mixed(probability, distribution, y, is_discrete):
 
 
 def _between(distribution, y, found, below, above):
-    """What TFP gave, where y is possible; elsewhere it may be anything."""
+    """TFP's result within the support; limits beyond it, where that may be anything."""
     is_below, is_above = outside(distribution, y, found)
     found = tf.where(is_below, tf.constant(below, y.dtype), found)
     return tf.where(is_above, tf.constant(above, y.dtype), found)
@@ -154,7 +154,7 @@ def _is_possible(distribution, y):
 
 
 def _of_counts(y, lower, upper):
-    """Tails of counts, from functions that are called only with possible values."""
+    """Tails of counts, from functions that take only possible values."""
     dtype, y = y.dtype, _wide(y)
     is_count, is_above_0 = y >= 0, y > 0
     lower = lower(tf.where(is_count, y, tf.zeros_like(y)))
@@ -218,7 +218,7 @@ def _beta(distribution, y):
     )
     lower = tf.math.betainc(first, second, share)
     upper = tf.math.betainc(second, first, 1.0 - share)
-    # The rest of a small share rounds to 1.
+    # For a small share, `1.0 - share` rounds to 1.
     upper = tf.where(lower < 0.5, 1.0 - lower, upper)
     return tuple(tf.cast(tf.math.log(tail), y.dtype) for tail in (lower, upper))
 

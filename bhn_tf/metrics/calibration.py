@@ -1,6 +1,6 @@
-"""How good predictive probabilities are.
+"""Measures of predictive probabilities.
 
-Keras metrics, and `reliability`, a function of whole arrays. Nothing is clipped: a
+They are Keras metrics, and `reliability` for whole arrays. Nothing is clipped: a
 class of probability 0 that comes true costs an infinite negative log-likelihood.
 
 Probabilities are [B, C], or [B, ..., C] with an item per pixel or token; C = 1, or
@@ -39,13 +39,13 @@ def bins_of(confidence: tf.Tensor, num_bins: int) -> tf.Tensor:
         >>> bins_of(tf.constant([0.0, 0.5, 0.6]), 2).numpy().tolist()
         [0, 0, 1]
     """
-    # Compared with the edges themselves: in `ceil(p * num_bins)` 0.07 * 100 > 7.
+    # Compared with the edges, since in `ceil(p * num_bins)` 0.07 * 100 > 7.
     inner_edges = tf.constant(np.arange(1, num_bins) / num_bins, confidence.dtype)
     return tf.searchsorted(inner_edges, confidence, side="left")
 
 
 def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
-    """Confidence [n], how far it was right [n] and its bin [n]."""
+    """Confidence, target of the predicted class, and bin of each item, [n] each."""
     if p.shape[-1] == 1:
         confidence, correct = p[:, 0], target[:, 0]
     else:
@@ -123,7 +123,7 @@ class NegativeLogLikelihood(_MeanOfItems):
 
     def _values(self, target, p):
         target, p = as_two_classes(target), as_two_classes(p)
-        # A mean that rounding left just above 1 leaves the other class below 0.
+        # If rounding puts a mean just above 1, the other class is below 0.
         log_p = tf.math.log(tf.maximum(p, 0.0))
         # A term with target 0 is 0, even if the logarithm is infinite.
         terms = tf.where(target > 0, target * log_p, tf.zeros_like(p))
@@ -206,7 +206,7 @@ class ExpectedCalibrationError(_ProbabilityMetric):
 
     def result(self):
         """The error over all items so far; 0 before the first."""
-        # In a bin's share times the distance of its means the bin's weight cancels, so
+        # A bin's weight cancels in its share times the distance of its means, so that
         # an empty bin needs no special case.
         distance = keras.ops.sum(keras.ops.abs(self.correct - self.confidence))
         return keras.ops.divide_no_nan(distance, keras.ops.sum(self.weight))
@@ -234,8 +234,8 @@ def reliability(
 ) -> Reliability:
     """Confidence and accuracy in bins of confidence, for a reliability diagram.
 
-    DeGroot and Fienberg, "The comparison and evaluation of forecasters", 1983. With
-    the bins of `ExpectedCalibrationError`, which is the mean of the distance between
+    DeGroot and Fienberg, "The comparison and evaluation of forecasters", 1983. The bins
+    are those of `ExpectedCalibrationError`, which is the mean distance between
     confidence and accuracy, weighted by count.
 
     Args:

@@ -1,6 +1,6 @@
-"""How good intervals, sets, quantiles and forecasts are, as Keras metrics.
+"""Measures of intervals, sets, quantiles and forecasts, as Keras metrics.
 
-The numbers of `intervals.py`, batch by batch; NaN in, NaN out.
+They compute what `intervals.py` does, batch by batch; NaN in, NaN out.
 """
 
 import math

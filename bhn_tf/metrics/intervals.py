@@ -1,6 +1,6 @@
-"""How good intervals, sets and predictive distributions of numbers are.
+"""Measures of intervals, sets and predictive distributions of numbers.
 
-Functions of whole arrays; `interval_metrics.py` has Keras metrics of the same numbers.
+They are functions of whole arrays; `interval_metrics.py` has the same as Keras metrics.
 NaN in, NaN out.
 """
 
@@ -12,15 +12,15 @@ from bhn_tf.arguments import check_probability
 
 
 def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> float:
-    """The share of targets that are inside of their intervals, or sets.
+    """The share of targets inside their intervals or sets.
 
     Args:
         y: Targets, or class numbers [rows].
-        lower, upper: Bounds, which belong to the interval, of the targets' shape; or
-            one argument, sets [rows, C] of booleans.
+        lower, upper: Bounds in the targets' shape, which belong to the interval; or, as
+            one argument, sets: booleans [rows, C].
 
     Returns:
-        Between 0 and 1; for a level of 0.9 to be close to 0.9.
+        Between 0 and 1; at a level of 0.9 it should be close to 0.9.
 
     Raises:
         ValueError: If shapes differ.
@@ -44,13 +44,13 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> 
         return float(sets[np.arange(len(y)), y.astype("int64")].mean())
     y, lower, upper = _aligned(y=y, lower=lower, upper=upper)
     inside = ((lower <= y) & (y <= upper)).astype("float64")
-    # Of bounds without an end the sum would be unknown, too.
+    # One by one, since the sum of two infinite bounds may be NaN, too.
     is_unknown = np.isnan(y) | np.isnan(lower) | np.isnan(upper)
     return float(np.where(is_unknown, np.nan, inside).mean())
 
 
 def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
-    """The mean width of intervals, in the units of y; the less, at equal coverage.
+    """The mean width of intervals in the units of y; at equal coverage, less is better.
 
     Args:
         lower, upper: Bounds, of one shape.
@@ -67,7 +67,7 @@ def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
 
 
 def set_size(sets: ArrayLike) -> float:
-    """The mean number of classes in sets; the less, at equal coverage.
+    """The mean number of classes in sets; at equal coverage, less is better.
 
     Args:
         sets: [rows, C], booleans.
@@ -85,10 +85,10 @@ def set_size(sets: ArrayLike) -> float:
 def interval_score(
     y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float
 ) -> float:
-    """The score of Winkler (1972): width, and 2 / (1 − level) for every unit outside.
+    """The score of Winkler (1972): width plus 2 / (1 − level) for every unit outside.
 
-    Proper (Gneiting and Raftery, 2007): the least is expected of the true quantiles at
-    (1 − level) / 2 and (1 + level) / 2.
+    It is proper (Gneiting and Raftery, 2007): its expectation is least for the true
+    quantiles at (1 − level) / 2 and (1 + level) / 2.
 
     Args:
         y, lower, upper: Targets and bounds, of one shape.
@@ -115,7 +115,7 @@ def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
     """The pinball loss of a predicted quantile.
 
     Args:
-        y, quantile: Targets, and what they are below with probability `level`.
+        y, quantile: Targets, and numbers they are below with probability `level`.
         level: A probability.
 
     Returns:
@@ -136,16 +136,16 @@ def pinball(y: ArrayLike, quantile: ArrayLike, level: float) -> float:
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
     """The continuous ranked probability score of a Gaussian, or of a mixture of them.
 
-    In closed form (Grimit, Gneiting, Berrocal and Johnson, 2006). With `std` 0 it is
-    that of the samples themselves.
+    It has a closed form (Grimit, Gneiting, Berrocal and Johnson, 2006). With `std` 0 it
+    is the score of the samples themselves.
 
     Args:
         y: Targets [rows, ...].
-        mean: [rows, ...], or of S components [rows, S, ...].
-        std: Of the shape of `mean`, or what broadcasts to it.
+        mean: [rows, ...], or [rows, S, ...] for S components.
+        std: In the shape of `mean`, or one that broadcasts to it.
 
     Returns:
-        The mean, in the units of y; lower is better. Of a forecast without spread it
+        The mean, in the units of y; lower is better. For forecasts without spread it
         is the mean absolute error.
 
     Raises:

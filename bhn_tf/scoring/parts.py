@@ -25,8 +25,8 @@ _SUCCESS = "_SUCCESS"
 _PART = re.compile(rf"part-\d{{5,}}-\d{{5,}}\.({'|'.join(FORMATS)})")
 # Facts that only some runs have.
 _OPTIONAL = {"level"}
-# What a killed process leaves of `written_atomically`: the name after a dot and a word,
-# which has 32 hexadecimal digits today and was shorter once.
+# Files that a killed `written_atomically` leaves: the name after a dot and a word of 32
+# hexadecimal digits, or fewer in older versions.
 _TEMPORARY = re.compile(rf"\.[^.]+\.({_RUN}|{_SUCCESS}|{_PART.pattern})(\.[^.]+)?")
 
 
