@@ -1,4 +1,4 @@
-"""Every run sees the same initial weights: a failure can be repeated."""
+"""Every run has the same initial weights, so that failures can be repeated."""
 
 import keras
 import pytest

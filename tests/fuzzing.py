@@ -1,4 +1,4 @@
-"""Files as strangers may send them: whole ones, damaged in all ways."""
+"""Files as strangers may send them: whole, or damaged in many ways."""
 
 import hypothesis
 from hypothesis import strategies
@@ -27,7 +27,7 @@ def damaged(draw, contents):
     found = bytearray(draw(strategies.sampled_from(contents)))
     for _ in range(draw(strategies.integers(0, 4))):
         at = draw(strategies.integers(0, max(len(found) - 1, 0)))
-        # Headers say what the rest means.
+        # Headers determine the meaning of the rest.
         at = at % 64 if draw(strategies.booleans()) else at
         kind = draw(strategies.sampled_from(["change", "cut", "insert", "remove"]))
         if kind == "change" and found:
@@ -42,12 +42,12 @@ def damaged(draw, contents):
 
 
 def any_bytes(*contents):
-    """Damaged files, and now and then bytes that never were one."""
+    """Damaged files, and now and then bytes that never were a file."""
     return strategies.one_of(damaged(contents), strategies.binary(max_size=64))
 
 
 def outcome(call, *documented):
-    """What a call returns, and the message of a documented error instead."""
+    """What a call returns, or the message of a documented error."""
     try:
         return call(), None
     except documented as error:

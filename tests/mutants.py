@@ -1,13 +1,12 @@
 """Mutation testing: `mutants.py RESULTS [each] [part ...]`, with cosmic-ray installed.
 
-Of each part, `each` places (30 unless given) are drawn, always the same, and at each
-of them one of cosmic-ray's faults is put in, in a process of its own: a fork of this
-one, which has imported TensorFlow and done nothing yet. No file is changed. The tests
-that are meant to guard the module run until the first of them fails: the mutant is
-killed.
+In each part, `each` places (30 by default) are drawn, always the same ones. At each of
+them one of cosmic-ray's faults is put in, in a fork of this process, which has only
+imported TensorFlow. No file is changed. The tests that guard the module run until the
+first of them fails: the mutant is killed.
 
-RESULTS has one line of JSON a mutant. What is in it already is not run again: delete
-lines, such as those of survivors, for new tests to be tried on them.
+RESULTS has one line of JSON per mutant. Mutants that are in it are not run again:
+delete lines, such as those of survivors, to try new tests on them.
 """
 
 import collections
@@ -36,7 +35,7 @@ from cosmic_ray.mutating import mutate_code
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# Of each part, what guards which module: the first pattern that fits.
+# For each part, the tests that guard a module: the first matching pattern.
 TESTS = {
     "flows": {
         "bhn_tf/flows/permutations.py": ["flows/test_permutations.py"],
@@ -99,7 +98,7 @@ IDENTITY = {"Is", "IsNot"}
 
 
 def worth_trying(operator):
-    """Without what needs no test, such as `a << b` of floats or a type `A & B`."""
+    """Without faults that need no test: `a << b` of floats, or a type `A & B`."""
     kind, _, operands = operator.removeprefix("core/").partition("_")
     names = set(operands.split("_"))
     if kind == "ReplaceBinaryOperator":
@@ -110,7 +109,7 @@ def worth_trying(operator):
 
 
 def mutants_of(path):
-    """Of each place in a file, the faults that can be put in: operator, occurrence."""
+    """For each place in a file, the possible faults: operator, occurrence."""
     tree = get_ast(path.read_text())
     found = collections.defaultdict(list)
     for operator in sorted(filter(worth_trying, cosmic_ray.plugins.operator_names())):
@@ -128,7 +127,7 @@ def mutants_of(path):
 
 
 def sample(part, each):
-    """Mutants of a part, as file, line, operator and occurrence, and their tests."""
+    """Mutants of a part as file, line, operator and occurrence, and their tests."""
     places = {}
     for pattern, tests in TESTS[part].items():
         for path in sorted(ROOT.glob(pattern)):
@@ -201,7 +200,7 @@ def waited(process, limit):
 
 
 def durations_without_fault(tests):
-    """Seconds of each list of tests; they have to pass where nothing was changed."""
+    """Seconds of each list of tests, which must pass without a fault."""
     name = "bhn_tf/version.py"
     start = time.monotonic()
     found, said = outcome(name, (ROOT / name).read_text(), tests, 3600)

@@ -57,7 +57,7 @@ def nested(**kwargs):
 
 @keras.saving.register_keras_serializable("tests")
 class Subclassed(keras.Model):
-    """A model whose `call` nobody but its author knows."""
+    """A model with a user's own `call`."""
 
     def __init__(self, layer_kwargs=None, **kwargs):
         super().__init__(**kwargs)
@@ -83,7 +83,7 @@ def subclassed(**kwargs):
 
 
 def twice(**kwargs):
-    """One layer used two times: its share of D counts once."""
+    """One layer used twice, whose share of D counts once."""
     shared = WeightNormDense(5, activation="relu", **kwargs)
     inputs = keras.Input((NUM_FEATURES,))
     hidden = shared(keras.layers.Dense(5, use_bias=False)(inputs))
@@ -166,14 +166,14 @@ def bayesian(primary=None, hypernet=None, likelihood=None, **kwargs):
     return bhn_tf.BayesianHypernet(
         sequential() if primary is None else primary,
         realnvp() if hypernet is None else hypernet,
-        # A subclassed network does not say what it ends with.
+        # A subclassed network does not tell its last activation.
         likelihood or bhn_tf.likelihoods.Categorical(from_logits=True),
         **kwargs,
     )
 
 
 def compiled(model, optimizer="adam", **kwargs):
-    """The model, compiled for steps that cost the tests little time."""
+    """The model, compiled so that steps take little time in tests."""
     model.compile(optimizer, **{"jit_compile": False, **kwargs})
     return model
 

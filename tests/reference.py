@@ -1,4 +1,4 @@
-"""docs/reference.md: every public name, what it is in a line, and where it is.
+"""docs/reference.md: every public name, with a line on what it is, and its place.
 
 python -m tests.reference    # after a public name or its first sentence has changed
 """
@@ -42,7 +42,7 @@ shapes, what is returned and raised, and an example. This page is written by
 
 
 def public_names(module) -> Iterator[tuple[str, object]]:
-    """Classes and functions of a module that are meant for others, by name."""
+    """Public classes and functions of a module, by name."""
     for name in sorted(getattr(module, "__all__", vars(module)), key=str.lower):
         value = getattr(module, name)
         is_own = hasattr(module, "__all__") or (
@@ -65,7 +65,7 @@ def page() -> str:
 
 
 def _summary(value) -> str:
-    """The first paragraph of a docstring, in a line."""
+    """The first paragraph of a docstring, as one line."""
     return " ".join(inspect.getdoc(value).split("\n\n")[0].split())
 
 

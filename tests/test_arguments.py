@@ -1,4 +1,4 @@
-"""Arguments that are NumPy's numbers are kept as JSON can hold them."""
+"""Arguments that are NumPy numbers are kept as numbers that JSON can hold."""
 
 import json
 

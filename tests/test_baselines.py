@@ -1,4 +1,4 @@
-"""What a Bayesian hypernetwork is compared with, behind the same calls."""
+"""The baselines of a Bayesian hypernetwork, with the same calls."""
 
 import keras
 import numpy as np
@@ -198,7 +198,7 @@ def test_a_seed_means_the_same_masks_with_xla_and_without():
 
 
 def test_all_rows_of_a_draw_share_its_masks(dropout):
-    """A row has the same answer whatever its neighbours are."""
+    """A row's answer does not depend on its neighbours."""
     x, _ = networks.data(20)
     draws = {"num_samples": 8, "seed": 2, "verbose": 0}
     samples = dropout.predict_samples(x, **draws)
@@ -218,7 +218,7 @@ def test_masks_drop_the_share_they_say():
     np.testing.assert_allclose(np.unique(samples), [0, 1 / 0.7], rtol=1e-5)
     dropped = samples == 0
     assert dropped.mean() == pytest.approx(0.3, abs=0.02)
-    # Neither units nor draws are alike: 20,000 coins, thrown one by one.
+    # Units and draws are independent: 20,000 coins, thrown one by one.
     assert dropped.mean(axis=0).std() < 0.04 and dropped.mean(axis=1).std() < 0.1
     assert len(np.unique(dropped, axis=0)) == 400
 
@@ -267,7 +267,7 @@ def test_dropout_inside_nested_models_is_drawn():
 
 
 def test_dropout_trains_with_a_mask_for_each_row():
-    """Training is the dropout of Keras; only predictions share their masks."""
+    """Training uses Keras's dropout; only predictions share their masks."""
     model = keras.Sequential([keras.Input((50,)), keras.layers.Dropout(0.5)])
     dropout = networks.compiled(MCDropout(model, "gaussian"))
     rows = keras.ops.convert_to_numpy(
@@ -299,7 +299,7 @@ def test_a_regression():
 
 
 def test_dropout_without_monte_carlo_is_that_of_keras():
-    """It drops while it learns, and only scales when it predicts."""
+    """It drops units in training, and only scales in prediction."""
     x, _ = networks.data(200)
     network = keras.Sequential(
         [

@@ -71,7 +71,7 @@ def test_the_logs_of_every_epoch_obey_the_identity(model):
 
 
 def test_moves_within_one_trace(model):
-    """The weight is no constant of the compiled step."""
+    """The weight is not a constant of the compiled step."""
     x, y = networks.data(10)
     model.fit(x, y, verbose=0)
     traced = model.train_function
@@ -108,7 +108,7 @@ class Losses(keras.callbacks.Callback):
 @pytest.mark.parametrize(
     ["losses", "options", "stopped"],
     [
-        # What rises while the weight moves does not count, and a new least does.
+        # A rise while the weight moves does not count; a new minimum does.
         ([1, 2, 3, 4, 3, 3.5, 2.5, 2, 2, 2, 2], {"epochs": 3}, 9),
         ([1, 2, 3, 4, 3, 2, 1, 0, -1, -2, -3], {"epochs": 3}, None),
         ([4, 3.9, 3.8, 3.7, 3, 2, 1, 0, 0, 0, 0], {"epochs": 1, "min_delta": 0.5}, 3),
@@ -127,7 +127,7 @@ def test_training_stops_where_the_bound_no_longer_gains(
         x,
         y,
         epochs=len(losses),
-        # A loss of validation has the last word.
+        # The loss of validation decides.
         validation_data=(x, y) if name == "val_loss" else None,
         callbacks=[Losses(name, losses), callback],
         verbose=0,
@@ -140,7 +140,7 @@ def test_training_stops_where_the_bound_no_longer_gains(
 def test_epochs_without_validation_do_not_count(model):
     x, y = networks.data(4)
     callback = KLAnnealing(start=1.0, epochs=1, patience=2)
-    # Far above the training's own loss, which comes before the first of them.
+    # Far above the training loss, which comes before the first of them.
     losses = Losses("val_loss", [None, None, 99, 98, None, 99, None, None, 98.5, 97])
     model.fit(x, y, epochs=10, callbacks=[losses, callback], verbose=0)
     assert callback.stopped_epoch == 8

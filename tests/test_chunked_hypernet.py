@@ -81,7 +81,7 @@ def test_a_single_chunk_is_the_plain_flow(flow):
 @every_flow
 @pytest.mark.parametrize("sizes", [[3, 2, 3, 1], [1, 3]])
 def test_a_chunk_depends_on_itself_and_on_the_first(flow, sizes):
-    """Short chunks are filled with nothing that is noise, or has a density."""
+    """Short chunks are padded with values that have neither noise nor density."""
     hypernet = small(flow, 3, layer_sizes=sizes, num_layers=3)
     assert chunk_sizes(sizes, 3) == sizes
     hypernet.build((None, sum(sizes)))
@@ -130,7 +130,7 @@ def test_bijector_of_a_step_is_the_same_map(name, sizes):
     randomize(step, 0.3)
     x = tf.random.stateless_normal([5, sum(sizes)], [1, 2]).numpy()
     values, log_det = (result.numpy() for result in step(x))
-    # Numpy copies and fresh bijectors, or TFP answers from its cache.
+    # NumPy copies and fresh bijectors, since TFP would answer from its cache.
     np.testing.assert_allclose(step.bijector.forward(x), values, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(step.bijector.inverse(values), x, rtol=1e-4, atol=1e-4)
     there = step.bijector.forward_log_det_jacobian(x, event_ndims=1)

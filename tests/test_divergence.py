@@ -1,4 +1,4 @@
-"""Training that diverges says so, and keeps nothing of it."""
+"""Training that diverges says so, and keeps no broken state."""
 
 import pickle
 
@@ -12,7 +12,7 @@ from tests import networks
 
 
 class _Break(keras.callbacks.Callback):
-    """Makes weights that are no numbers at the end of a step."""
+    """Makes weights NaN at the end of a step."""
 
     def __init__(self, step, weights):
         super().__init__()

@@ -91,7 +91,7 @@ def make_regression():
     return model
 
 
-#: What the examples take for granted.
+#: Names that the examples assume.
 MAKE = {
     "x": inputs,
     "x_new": inputs,
@@ -112,7 +112,7 @@ MAKE = {
     "draw": lambda: tf.zeros([0]),
     "is_drawn": lambda: lambda layer: False,
     "values_of": lambda: lambda draw: {},
-    # A person who knows the right answer to every question.
+    # A person who knows every label.
     "ask_a_human": lambda: lambda rows: np.zeros(len(rows), "int64"),
 }
 

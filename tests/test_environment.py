@@ -1,4 +1,4 @@
-"""`import bhn_tf` says in one sentence what is missing and what mends it."""
+"""`import bhn_tf` says in one sentence what is missing and how to fix it."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(module, comm
 
 
 def test_another_backend_is_refused():
-    # The backend's package is not needed to be told that it is the wrong one.
+    # A wrong backend is named even if its package is missing.
     code = "import keras; keras.backend.backend = lambda: 'jax'"
     message = import_with(code)
     assert "KERAS_BACKEND=tensorflow" in message

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and folders of one run at a time."""
+"""Files are written whole or not at all; a folder serves one run at a time."""
 
 import errno
 import os
@@ -70,7 +70,7 @@ def test_temporary_files_of_one_process_differ_and_keep_the_ending(tmp_path):
 
 def test_a_killed_run_leaves_no_lock_and_its_unfinished_files_are_found(tmp_path):
     code = (
-        # Without the package around it, which takes seconds to be imported.
+        # Without the package around it, whose import takes seconds.
         "import pathlib, runpy, signal, sys\n"
         "files = runpy.run_path(sys.argv[1])\n"
         "folder = pathlib.Path(sys.argv[2])\n"

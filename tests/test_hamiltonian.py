@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo finds posteriors that are known in closed form."""
+"""Hamiltonian Monte Carlo finds posteriors known in closed form."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ from tests.integration import test_posteriors as linear
 
 @pytest.fixture(scope="module")
 def model():
-    """The Bayesian linear regression, untrained: its hypernet is no help."""
+    """The untrained Bayesian linear regression, whose hypernet is of no help."""
     keras.utils.set_random_seed(0)
     primary = keras.Sequential(
         [keras.Input((2,)), WeightNormDense(1, random="kernel", use_bias=False)]
@@ -34,7 +34,7 @@ def sampled(model, **kwargs):
 
 @pytest.fixture(scope="module")
 def found(model):
-    # Chains run side by side: many short ones take less time than a few long ones.
+    # Chains run in parallel: many short ones take less time than a few long ones.
     return sampled(model, num_samples=20_000, num_chains=20, jit_compile=True)
 
 
@@ -90,7 +90,7 @@ def test_a_seed_repeats_the_draws_and_leaves_the_model_alone(model):
 
 
 def test_only_the_generated_values_move():
-    """Scales of a classifier: v and b stay, and draws fit into the model."""
+    """Scales of a classifier: v and b do not change, and draws fit the model."""
     model = networks.bayesian()
     x, y = networks.data(20)
     found = hamiltonian.hamiltonian_monte_carlo(

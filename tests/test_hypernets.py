@@ -19,7 +19,7 @@ from tests.flows.weights import randomize
 
 
 def chunked(flow, num_layers=3, hidden_units=(8,), **kwargs):
-    """Chunks so small that few values already make several, of two sizes."""
+    """Chunks so small that few values make several, of two sizes."""
     kwargs = {"chunk_size": 3, "embedding_size": 2, **kwargs}
     return Chunked(flow, num_layers=num_layers, hidden_units=hidden_units, **kwargs)
 
@@ -63,7 +63,7 @@ def test_density_of_a_draw_is_that_of_the_distribution(name, size):
     values, log_prob = hypernet.sample_and_log_prob(6, seed=1)
     assert values.shape == (6, size) and log_prob.shape == (6,)
     assert values.dtype == log_prob.dtype == tf.float32
-    # A numpy copy, or TFP would take the noise from its cache.
+    # A NumPy copy, since TFP would take the noise from its cache.
     expected = hypernet.distribution.log_prob(values.numpy())
     np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-3)
 
@@ -117,7 +117,7 @@ def identity(hypernet, size):
     """A flow of the given size whose steps before the affine map do nothing."""
     hypernet.build((None, size))
     for step in hypernet.flow_steps:
-        # Of chunks, the first has steps inside of others.
+        # In a chunked flow, the first chunk's steps are inside other steps.
         step = getattr(step, "step", step)
         if hasattr(step, "conditioner"):
             step.conditioner.dense_layers[-1].scale.assign(
@@ -157,7 +157,7 @@ def test_every_entry_is_transformed(name, size):
     fresh = hypernet(noise)
     for step in hypernet.flow_steps:
         randomize(step, 0.3)
-    # In one of the rows an entry may by chance come to lie where it was.
+    # In a single row, an entry may return to its place by chance.
     assert (np.abs(hypernet(noise) - fresh).max(axis=0) > 1e-3).all()
 
 
@@ -195,7 +195,7 @@ def test_entries_become_dependent(name):
     num_draws = 20_000
     draws, _ = hypernet.sample_and_log_prob(num_draws, seed=1)
     correlations = np.corrcoef(draws.numpy().T)[np.triu_indices(4, 1)]
-    # Of independent entries each has a standard error of 1 / √n.
+    # For independent entries, each has a standard error of 1 / √n.
     assert np.abs(correlations).max() > 8 / np.sqrt(num_draws)
 
 
@@ -251,7 +251,7 @@ def operations_of_a_draw(make, size):
 def test_a_draw_costs_one_pass_whatever_its_size(name):
     num_layers, units = 3, 20
     sizes = {}
-    # Norms of larger matrices are summed in a few slices, of these in as many as ever.
+    # Norms of larger matrices are summed in slices; both sizes have equally many.
     for size in (2048, 4096):
         options = {"chunk_size": 256} if name.startswith("chunked") else {}
         operations = operations_of_a_draw(
@@ -262,7 +262,7 @@ def test_a_draw_costs_one_pass_whatever_its_size(name):
         # One evaluation of each conditioner: into the hidden layer and out of it, each
         # as many products as its matrix has blocks.
         num_blocks = {"realnvp": 1 + 1, "iaf": 2 + 4}[name.removeprefix("chunked_")]
-        # Of chunks, all after the first go through one conditioner at once, of which
+        # All chunks after the first go through one conditioner at once, of which
         # the gates are one more product.
         if name.startswith("chunked"):
             num_blocks = 2 * num_blocks + 1
@@ -338,7 +338,7 @@ def test_float32_under_every_dtype_policy(name, global_policy):
 
 
 def deep_flows():
-    """Over many chunks a flow is no deeper than over few, so that 19 values do."""
+    """A flow over many chunks is no deeper than over few, so that 19 values suffice."""
     yield from (pytest.param(name, 19) for name in ("realnvp", "iaf"))
     for name, size in (
         ("chunked_realnvp", 19),
@@ -384,7 +384,7 @@ def test_deep_flows_stay_finite(name, size):
 
 @every_flow
 def test_no_weights_throw_a_rare_draw_far(name):
-    """What training can do to the tails is bounded: the KL hangs on no single draw."""
+    """Training can widen the tails only so far: no single draw decides the KL."""
     num_layers, max_log_scale, max_shift = 8, 0.5, 2.0
     hypernet = built(FLOWS[name](num_layers, (8,), initial_stddev=1.0), 16, 0.0)
     for step in hypernet.flow_steps:
@@ -399,7 +399,7 @@ def test_no_weights_throw_a_rare_draw_far(name):
 
 @every_flow
 def test_flows_of_version_0_1_keep_their_maps(name):
-    """Their shifts had no bound, and their files say nothing of one."""
+    """Their shifts had no bound, and their files do not mention one."""
     old = built(FLOWS[name](2, (8,), max_log_scale=2.0, max_shift=None), 4, 3.0)
     config = {key: v for key, v in old.get_config().items() if key != "max_shift"}
     assert_weights_fit(old, type(old).from_config(config))
@@ -449,7 +449,7 @@ CONFIGURED = {
 
 
 def assert_weights_fit(hypernet, other):
-    """`other` has weights of its own, and with those of `hypernet` its draws."""
+    """`other` has its own weights, and with those of `hypernet` the same draws."""
     if not other.built:
         other.build((None, 4))
     mine = {id(weight) for weight in hypernet.weights}

@@ -1,4 +1,4 @@
-"""The table of known failures names tests that are there."""
+"""The table of known failures names tests that exist."""
 
 import pathlib
 import re

@@ -3,8 +3,8 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# What only looks at the code, of which any version will do, and what is not tested by
-# the suite.
+# Tools that only check code, for which any version will do, and packages that the suite
+# does not test.
 OTHERS = {"coverage", "cosmic-ray", "mypy", "ruff"}
 
 

@@ -1,4 +1,4 @@
-"""What TensorBoard is shown of a posterior, and that training does not notice."""
+"""TensorBoard shows a posterior, and training is not affected."""
 
 import collections
 import sys
@@ -23,7 +23,7 @@ def make():
     for layer, name in zip(network.layers, LAYERS, strict=True):
         layer.name = name
     model = networks.bayesian(network, num_examples=12)
-    # A few steps take less time than their graph.
+    # Eager, since a few steps take less time than their graph.
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     return model
 

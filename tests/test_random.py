@@ -7,7 +7,7 @@ from bhn_tf.random import stateless_seed
 
 
 def test_a_number_stands_for_the_same_pair_every_time():
-    # Written down: the same in every process and version.
+    # Fixed numbers: the same in every process and version.
     np.testing.assert_array_equal(stateless_seed(7), [2083679832, -355404031])
     np.testing.assert_array_equal(stateless_seed(np.int64(7)), stateless_seed(7))
     assert stateless_seed(7).dtype == tf.int32

@@ -1,4 +1,4 @@
-"""The reference names what is public, as its docstrings do."""
+"""The reference lists what is public, with the lines of its docstrings."""
 
 from tests import reference
 

@@ -1,4 +1,4 @@
-"""How the package hangs together: imports, classes, private names."""
+"""The structure of the package: imports, classes, private names."""
 
 import ast
 import importlib
@@ -14,8 +14,8 @@ import bhn_tf
 
 ROOT = pathlib.Path(bhn_tf.__file__).parent
 
-#: From the bottom up: a package imports what stands in a line above its own, or in its
-#: own line where that makes no circle.
+#: From the bottom up: a package imports only from lines above its own, or from its own
+#: line if that makes no circle.
 ORDER = [
     {"arguments", "environment", "files", "image_folders", "image_headers"}
     | {"keras_adapter", "random", "tables", "tensorflow_adapter"}
@@ -107,7 +107,7 @@ def test_no_class_has_more_than_four_of_ours_behind_it():
 
 
 def test_private_names_stay_in_their_class():
-    """What Keras and TensorFlow have no public name for is in a file each, with why."""
+    """Private names of Keras and TensorFlow are in one file each, with reasons."""
     pytest.importorskip("ruff")
     command = [sys.executable, "-m", "ruff", "check", "--select", "SLF001", "--quiet"]
     found = subprocess.run(

@@ -86,7 +86,7 @@ def test_rows_and_draws_can_be_reordered(name):
     rows, draws = np.random.default_rng(1).permutation(7), [3, 1, 4, 0, 2]
     result = SCORES[name](p)
     assert len(set(result.tolist())) > 1
-    # Not bit-equal: vectorised logarithms round by their place in memory.
+    # Not bit-equal: rounding of vectorised logarithms depends on the place in memory.
     np.testing.assert_allclose(SCORES[name](p[rows]), result[rows], atol=1e-6)
     np.testing.assert_allclose(SCORES[name](p[:, draws]), result, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""A warning names the user's line, however deep in the library it is found."""
+"""A warning names the user's line, however deep in the library it arises."""
 
 import contextlib
 import inspect
@@ -25,7 +25,7 @@ def model():
 
 @contextlib.contextmanager
 def expected_at(message):
-    """Gives a list, into which the line goes that one such warning has to name."""
+    """Gives a list for the line that such a warning has to name."""
     lines = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,6 +1,6 @@
 """Learners, each killed in a process of its own: `killed.py DIRECTORY [NUM_KILLS]`.
 
-The processes are forks of this one, which has imported all and done nothing yet.
+The processes are forks of this one, which has only imported the modules.
 """
 
 import os
@@ -18,7 +18,7 @@ def kill(*_):
 
 
 def run(directory):
-    """Three rounds; fails where somebody is asked for what is on disk."""
+    """Three rounds; fails if anybody is asked for labels that are on disk."""
     path = pathlib.Path(directory, "labels.npy")
     recorded = set(read_labels(path).ids) if path.exists() else set()
 

@@ -1,4 +1,4 @@
-"""A small pool and learners over it, for this process or for one that is killed."""
+"""A small pool and learners for it, for this process or one that is killed."""
 
 import keras
 import numpy as np
@@ -27,7 +27,7 @@ def dropout_network():
 
 @keras.saving.register_keras_serializable("tests.active")
 class Quick(keras.Model):
-    """A model that learns in no time: one number, of labels, noise and its past."""
+    """A model that learns at once: one number, made of labels, noise and its past."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -38,7 +38,7 @@ class Quick(keras.Model):
         self.built = True
 
     def fit(self, x, y, callbacks=(), **kwargs):
-        # Keras's global seed is NumPy's too.
+        # Keras's global seed also seeds NumPy.
         noise = np.random.default_rng(np.random.randint(2**31)).normal()
         self.optimizer.build(self.trainable_variables)
         self.number.assign(np.tanh(self.number + y.mean() + noise))
@@ -53,7 +53,7 @@ class Quick(keras.Model):
         return {"nll": float(self.number) + float(x.sum())}
 
     def predict_uncertainty(self, x, **kwargs):
-        # A number also for rows that are NaN, as networks with ReLU have.
+        # A number even for rows that are NaN, as with networks that have ReLU.
         total = np.nan_to_num(x.sum(axis=-1))
         return {"mutual_information": np.sin(9 * float(self.number) * total)}
 
@@ -84,7 +84,7 @@ def make(method="quick", run_eagerly=True):
         model = networks.compiled(
             METHODS[method](), metrics=["accuracy"], run_eagerly=run_eagerly
         )
-        # Steps that are large enough to change what is asked for.
+        # Steps large enough to change which rows are asked for.
         model.optimizer.learning_rate = 0.05
         return model
 
@@ -121,5 +121,5 @@ class Labeller:
 
 
 def nobody(ids):
-    """Stands for people who have given their labels already."""
+    """Stands for people who have already given all labels."""
     raise AssertionError(f"labels of {ids} were asked for again")

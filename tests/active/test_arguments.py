@@ -89,7 +89,7 @@ def test_a_model_that_cannot_be_used_is_refused_before_anybody_labels(
     ],
 )
 def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path):
-    """Nothing is recorded of them, neither here nor on disk."""
+    """Nothing of them is recorded, neither in memory nor on disk."""
     _, y = pool()
     good = [True, False]
 
@@ -102,7 +102,7 @@ def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path
         found.run(1)
     before = (tmp_path / "labels.npy").read_bytes()
     np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
-    # A learner that is started again, and this one, ask the same.
+    # A restarted learner and this one ask for the same rows.
     again = learner(method, directory=tmp_path)
     assert (tmp_path / "labels.npy").read_bytes() == before
     np.testing.assert_array_equal(found.labelled_ids, again.labelled_ids)
@@ -145,7 +145,7 @@ def test_make_is_not_called_before_run():
 
 
 def test_numpys_numbers_are_numbers(tmp_path):
-    """They are written as JSON holds them, and are no other configuration."""
+    """They are written as JSON numbers, and count as the same configuration."""
     count, ids = np.int64, np.array(INITIAL)
     settings = dict(query_size=count(4), num_samples=count(5), seed=count(1))
     found = learner(

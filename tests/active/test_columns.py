@@ -1,4 +1,4 @@
-"""Pools in frames, and what else holds columns of numbers."""
+"""Pools in frames and in other things that hold columns of numbers."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ X = pool()[0]
 
 
 class PolarsLike:
-    """What polars has in common with pandas; it need not be installed."""
+    """The attributes that polars shares with pandas; it need not be installed."""
 
     columns = ("a", "b", "c", "d")
 

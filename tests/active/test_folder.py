@@ -1,4 +1,4 @@
-"""Labels survive whatever is missing, damaged, older or of another run in a folder."""
+"""Labels survive files that are missing, damaged, older or from another run."""
 
 import itertools
 import json
@@ -58,7 +58,7 @@ CASES = list(
 
 
 def expected_labels(labels, backup, state):
-    """How many labels are gone on from; `None` where that is refused."""
+    """How many labels a learner goes on from; `None` if it refuses."""
     conditions = (labels, backup, state)
     if "other" in conditions:
         return None
@@ -94,7 +94,7 @@ def test_files_that_are_missing_damaged_older_or_foreign(
                 folder.look(CONFIGURATION)
         else:
             found = folder.look(CONFIGURATION)
-    # To look changes nothing, whatever is there.
+    # Looking changes nothing, whatever is there.
     assert bytes_of(tmp_path) == before
     if expected is None:
         return
@@ -103,19 +103,19 @@ def test_files_that_are_missing_damaged_older_or_foreign(
     if not expected:
         return
     np.testing.assert_array_equal(found.labels, LABELS[:expected])
-    # What is wrong is said by name.
+    # Each wrong file is named.
     for name, condition in zip(FILES, conditions, strict=True):
         is_told = any(str(tmp_path / name) in str(w.message) for w in told)
         is_state = name == "state.json"
         assert is_told == (
             condition in DAMAGED or (is_state and condition == "missing")
         ), [str(w.message) for w in told]
-    # Metrics that are known stay; the others are trained again.
+    # Known metrics stay; rounds without them are trained again.
     known = HELD.get(conditions[2], 0)
     assert [e["metrics"] is not None for e in found.rounds] == [
         e["num_labelled"] <= known for e in found.rounds
     ]
-    # The next write mends all, and destroys nothing that it could not read.
+    # The next write mends all files, and destroys none that it could not read.
     with folder.locked():
         folder.write(found)
     after = bytes_of(tmp_path)
@@ -130,7 +130,7 @@ def test_files_that_are_missing_damaged_older_or_foreign(
 
 
 def test_each_file_of_labels_is_enough(contents, tmp_path):
-    """Also for the seed, where the learner was given none."""
+    """The seed too, if the learner was given none."""
     (tmp_path / "labels.npy").write_bytes(contents["labels.npy"]["whole"])
     with pytest.warns(UserWarning, match=r"state.json is missing"):
         found = LearnerFolder(tmp_path).look({**CONFIGURATION, "seed": None})
@@ -149,7 +149,7 @@ def test_a_flipped_bit_is_noticed(position, contents, tmp_path):
 
 
 def test_a_label_that_was_corrected_by_hand(contents, tmp_path):
-    """Files that disagree are for a person to decide; without the backup it holds."""
+    """A person must decide between files that disagree; without the backup it holds."""
     write_files(tmp_path, contents, ("whole", "whole", "whole"))
     corrected = LABELS.copy()
     corrected[2] = 0

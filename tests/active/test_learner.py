@@ -1,4 +1,4 @@
-"""What is asked for, in which order, and what the model has learned from it."""
+"""Which rows are asked for, in which order, and what the model learns from them."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_every_method_asks_and_learns(method, bhn_run):
     assert [entry["num_labelled"] for entry in history] == [8, 12]
     ids = [i for entry in history for i in entry["ids"]]
     assert ids == found.labelled_ids[4:].tolist()
-    # The model that comes out is the one that was measured.
+    # The returned model is the one that was measured.
     for entry in (found.initial_round, *history):
         assert {"loss", "accuracy", "val_nll", "val_accuracy"} <= set(entry["metrics"])
     mean = found.model.predict(pool(20)[0], num_samples=8, verbose=0)
@@ -95,7 +95,7 @@ def test_ties_are_broken_by_the_seed():
 
 
 def test_bald_of_a_network_without_draws_is_random():
-    # Its mutual information is zero everywhere, not noise of rounding.
+    # Its mutual information is exactly zero everywhere, without rounding noise.
     (entry,) = learner("deterministic", acquisition="bald").run(1)
     assert entry["ids"] != sorted(entry["ids"])
 
@@ -175,7 +175,7 @@ def test_a_pool_that_is_exhausted_ends_the_loop_with_a_reason(capsys, caplog):
     assert [len(entry["ids"]) for entry in history] == [10, 10, 5]
     assert sorted(found.labelled_ids) == list(range(29))
     assert "all 29 rows" in found.stop_reason
-    # A library does not print.
+    # The library does not print.
     assert found.stop_reason in caplog.text
     assert not capsys.readouterr().out
     assert found.run(1) == []

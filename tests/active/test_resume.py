@@ -1,4 +1,4 @@
-"""A learner that was killed goes on as if it had not been, and asks nobody twice."""
+"""A killed learner goes on as if it had not been killed, and never asks twice."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def expected():
-    """A run that nothing happened to."""
+    """A run without interruption."""
     found = learner()
     found.run(ROUNDS, validation_data=pool(20))
     return found
@@ -49,7 +49,7 @@ def expected():
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A folder with a run that has ended; not to be changed."""
+    """A folder with a finished run; not to be changed."""
     folder = tmp_path_factory.mktemp("active")
     learner(directory=folder).run(ROUNDS, validation_data=pool(20))
     return folder
@@ -102,13 +102,13 @@ def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
         round_number = (number - 2) // 5
         asked = asked[: 4 * (round_number + 1)] + asked[4 * round_number :]
     assert labeller.asked == asked
-    # A learner of a folder that is complete has nothing to say, and asks for nothing.
+    # A learner with a complete folder warns of nothing and asks for nothing.
     assert_as_expected(learner(directory=tmp_path, label_fn=nobody), expected)
 
 
 @pytest.mark.parametrize("num_kills", ["5", pytest.param("20", marks=pytest.mark.slow)])
 def test_killed_by_the_system_at_any_time(num_kills, tmp_path):
-    """The lock of who was killed is not in the way, nor is what was half-written."""
+    """Neither the lock nor half-written files of a killed run are in the way."""
     script = ROOT / "tests" / "active" / "killed.py"
     process = subprocess.run(
         [sys.executable, script, tmp_path, num_kills],
@@ -140,7 +140,7 @@ def test_interrupted_while_a_person_is_asked(expected, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         found.run(ROUNDS, validation_data=pool(20))
     assert labeller.asked == INITIAL
-    # The same learner may go on too, as in a notebook.
+    # The same learner object may go on too, as in a notebook.
     found.run(ROUNDS, validation_data=pool(20))
     assert_as_expected(found, expected)
     assert labeller.asked == expected.labelled_ids.tolist()
@@ -148,7 +148,7 @@ def test_interrupted_while_a_person_is_asked(expected, tmp_path):
 
 @pytest.mark.parametrize("method", ["bhn", "dropout"])
 def test_a_real_model_goes_on_to_the_same_numbers(method, bhn_run, tmp_path):
-    """With the noise, the layers and the optimizer that the file of a model keeps."""
+    """With the noise, layers and optimizer that are kept in the model's file."""
     if method == "bhn":
         expected, folder = bhn_run
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
@@ -232,7 +232,7 @@ def test_models_that_are_damaged_are_trained_again(damage, warm_start, lost, tmp
         str(w.message).split(" cannot")[0] for w in told if w.category is UserWarning
     ] == [str(tmp_path / f"{name}.keras") for name in reversed(lost)]
     assert_as_expected(found, whole)
-    # And once for all.
+    # And only once in all.
     assert_as_expected(learner(**settings, label_fn=nobody), whole)
 
 
@@ -257,7 +257,7 @@ def test_a_state_that_is_lost_is_made_again_from_the_labels(content, folder, exp
     found.run(ROUNDS, validation_data=pool(20))
     assert_as_expected(found, expected)
     assert (folder / "labels.npy").read_bytes() == before
-    # Other arguments are refused as they are with the state.
+    # Other arguments are refused, as they are if the state exists.
     path.unlink()
     with pytest.raises(ValueError, match="query_size is 4 there and 5 now"):
         learner(directory=folder, query_size=5)
@@ -274,7 +274,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
     found = learner(directory=folder, label_fn=nobody)
     found.run(ROUNDS)
     assert_as_expected(found, expected)
-    # From now on the labels tell their rows; before, a lost state was fatal.
+    # The labels now hold their rows, too, so that the state may be lost.
     np.save(folder / "bare.npy", expected.labels)
     (folder / "state.json").unlink()
     with pytest.warns(UserWarning, match="state.json is missing"):
@@ -288,7 +288,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 @pytest.mark.parametrize("number", range(ROUNDS + 1))
 def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):
-    """The rounds that had the wrong one are trained again, as from the start."""
+    """The rounds that had the wrong label are trained again, as from the start."""
     settings = dict(directory=tmp_path / "run", warm_start=warm_start)
     before = learner(**settings)
     before.run(ROUNDS)
@@ -305,7 +305,7 @@ def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):
         strict=True,
     )
     assert [old == new for old, new in rounds] == [n < number for n in range(3)]
-    # From the labels alone all is trained.
+    # Everything is trained from the labels alone.
     (tmp_path / "labels").mkdir()
     shutil.copy(tmp_path / "run" / "labels.npy", tmp_path / "labels")
     settings["directory"] = tmp_path / "labels"
@@ -365,7 +365,7 @@ def test_a_folder_of_another_model_is_refused(make_model, message, finished):
 
 
 def test_two_runs_in_one_folder(tmp_path):
-    """The second is refused, before and after it is made, and changes nothing."""
+    """The second is refused, by its constructor or `run`, and changes nothing."""
     early = learner(directory=tmp_path, label_fn=nobody)
     seen = []
 
@@ -381,7 +381,7 @@ def test_two_runs_in_one_folder(tmp_path):
     found = learner(directory=tmp_path, label_fn=Labeller(look_in))
     history = found.run(1)
     assert seen == [1, 2]
-    # Afterwards it takes over what the first has done.
+    # Afterwards it goes on from what the first has done.
     assert early.run(1) == history
     assert_as_expected(early, found)
 
@@ -397,7 +397,7 @@ def test_a_folder_that_was_emptied_gets_the_labels_again(tmp_path):
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_labels_of_another_run_are_not_overwritten(rounds, tmp_path):
-    """Which began in the folder after this one had."""
+    """Another learner, which began in the folder after this one."""
     found = learner(directory=tmp_path)
     found.run(1)
     for path in tmp_path.iterdir():
@@ -412,7 +412,7 @@ def test_labels_of_another_run_are_not_overwritten(rounds, tmp_path):
 
 @pytest.fixture
 def full_disk():
-    """A function that makes it fail to write more than some bytes to a file."""
+    """A function that lets writes of more than some bytes to a file fail."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(size=usual[0]):
@@ -434,7 +434,7 @@ def test_a_disk_that_is_full_is_found_before_anybody_labels(full_disk, tmp_path)
 
 @pytest.mark.parametrize("size", [10, 600, 3_000])
 def test_a_disk_that_fills_up_loses_no_label(size, full_disk, expected, tmp_path):
-    """While labels, the state, and a model are written."""
+    """During writes of labels, the state, and a model."""
 
     def fill(number):
         if number == 2:

@@ -1,4 +1,4 @@
-"""Attacks: exact where the answer is known, and harmless to the model."""
+"""Attacks are exact if the answer is known, and leave the model unchanged."""
 
 import keras
 import numpy as np
@@ -87,7 +87,7 @@ def test_the_direction_is_that_of_the_mean_over_the_draws_of_predict(model):
         samples.append(tape.gradient(of_label, inputs).numpy())
     mean = np.mean(samples, axis=0)
     sign = attacks.gradient_sign(model, x, y, num_samples=20, seed=3)
-    # Where the mean cancels to nothing, rounding decides.
+    # Where the mean gradient cancels to 0, rounding decides its sign.
     clear = np.abs(mean) > 1e-5
     assert clear.mean() > 0.9
     np.testing.assert_array_equal(sign[clear], -np.sign(mean[clear]))
@@ -103,7 +103,7 @@ def test_zero_step_is_bit_equal(model):
 
 @pytest.mark.parametrize("gap", [1, 20, 40, 80])
 def test_a_sure_model_still_has_a_direction(gap):
-    """In float32 the probability of the label is 1, and naively the gradient wrong."""
+    """In float32 the label's probability is 1, and a naive gradient is wrong."""
     x, _ = images()
     network = linear()
     network.layers[-1].bias.assign([gap, 0, 0])
@@ -127,7 +127,7 @@ def test_a_model_beyond_float32_is_announced():
     with pytest.warns(UserWarning, match="9 of 9 rows .* no sign of robustness"):
         x_adv = attacks.fgsm(model, x, np.zeros(len(x), int), 0.1)
     np.testing.assert_array_equal(x_adv, x)
-    # The row that is wrong for sure cannot be made more wrong.
+    # The row that is certainly wrong cannot get worse.
     assert np.isfinite(attacks.fgsm(model, x, np.ones(len(x), int), 0.1)).all()
 
 
@@ -266,7 +266,7 @@ def test_more_draws_of_the_gradient_make_the_attack_stronger(seed):
         ]
     )
     model = bhn_tf.BayesianHypernet(network, networks.realnvp(initial_stddev=0.5))
-    # A posterior kept wide by the weight of its KL, so that single draws differ.
+    # The weight of the KL keeps the posterior wide, so that single draws differ.
     networks.compiled(model, keras.optimizers.Adam(1e-2), kl_weight=100.0)
     model.fit(x[:2000], y[:2000], epochs=3, batch_size=64, verbose=0)
     x, y = x[2000:2300], y[2000:2300]

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say; RESULTS.md shows what they wrote."""
+"""The benchmarks measure what they claim, and RESULTS.md shows their output."""
 
 from pathlib import Path
 

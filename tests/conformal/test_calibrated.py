@@ -1,4 +1,4 @@
-"""A calibrated model answers the same wherever it is asked."""
+"""A calibrated model gives the same answers in Python, files and servers."""
 
 import json
 import os
@@ -56,7 +56,7 @@ UNITS = {"age": 2, "kind": 3, "late": 1}
 
 @pytest.fixture(scope="module")
 def several():
-    """One answer of two numbers, one of three classes, and one yes or no."""
+    """An output of two numbers, one of three classes, and one of yes or no."""
     inputs = keras.Input((4,))
     hidden = bhn_tf.layers.WeightNormDense(5, activation="tanh")(inputs)
     outputs = {n: keras.layers.Dense(u, name=n)(hidden) for n, u in UNITS.items()}
@@ -214,7 +214,7 @@ def test_calibration_rows_are_inside_as_often_as_their_rank(score, regressor):
     calibrated = calibrate(regressor, Y, score=score)
     lower, upper = calibrated.predict_interval(X, level=0.8, verbose=0)
     inside = (lower <= Y) & (upper >= Y)
-    # 61 · 0.8 = 48.8, for each column; the last is on the edge itself.
+    # 61 · 0.8 = 48.8, for each column; the last row is exactly on the bound.
     rank = np.array([49, 49])
     assert np.all((inside.sum(axis=0) >= rank - 1) & (inside.sum(axis=0) <= rank))
 

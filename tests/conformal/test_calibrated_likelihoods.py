@@ -22,7 +22,7 @@ def calibrate(model, y, **kwargs):
 
 
 def test_quantile_intervals_of_counts_and_of_positive_numbers():
-    """Of what TFP knows no survival function, or loses the shape of a tail."""
+    """Distributions of which TFP lacks a survival function or loses a tail's shape."""
     inputs = keras.Input((4,))
     outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in ("n", "t")}
     likelihoods = {
@@ -42,7 +42,7 @@ def test_quantile_intervals_of_counts_and_of_positive_numbers():
 
 
 def test_counts_that_tie_on_the_bound_are_inside():
-    """One prediction for all rows: the bounds are counts that many rows have."""
+    """One prediction for all rows, so that many rows lie exactly on the bounds."""
     network = keras.Sequential(
         [keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="zeros")]
     )
@@ -66,10 +66,10 @@ def constant(likelihood, raw):
 @pytest.mark.parametrize(
     ("likelihood", "raw", "y"),
     [
-        # An atom at 0, and other counts a thousand deviations of rounding away.
+        # An atom at 0, and other counts a thousand rounding errors away.
         (bhn_tf.likelihoods.ZeroInflatedPoisson(), np.log(1e5), COUNTS % 2 * 100_000),
         (bhn_tf.likelihoods.Poisson(), np.log(1e6), 1_000_000 + 999 * COUNTS),
-        # Ties that a product of rounded numbers misses by the last digit.
+        # Ties that a product of rounded numbers misses in the last digit.
         (bhn_tf.likelihoods.Gaussian(1.3), 3.8258486, 1 + COUNTS % 5),
         # Tails over many orders of magnitude.
         (bhn_tf.likelihoods.LogNormal(3.0), 0.0, np.exp(8.0 - 2.0 * COUNTS)),
@@ -115,7 +115,7 @@ def test_ordered_classes_have_sets():
 
 @pytest.mark.parametrize("name", ["CensoredWeibull", "CensoredLogNormal"])
 def test_waiting_times_are_at_least_their_bound(name, tmp_path):
-    """Also those of which only a part was seen, by a model that knows nothing."""
+    """Waiting times, some only partly seen, with a model that knows nothing."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(4_000, 4)).astype("float32")
     times = np.exp(x[:, 0]) * rng.weibull(1.5, size=len(x))
@@ -127,7 +127,7 @@ def test_waiting_times_are_at_least_their_bound(name, tmp_path):
     calibrated = conformal.calibrate(model, x[:2_000], y[:2_000], num_samples=0)
     lower, upper = calibrated.predict_interval(x[2_000:], 0.8, verbose=0)
     assert np.all(upper == np.inf) and np.all(lower > 0)
-    # Of what was waited it holds as often as promised; of the whole times more often.
+    # It holds as promised for the times waited, and more often for the whole times.
     limits = scipy.stats.betabinom(2_000, 1_601, 400).ppf([0.005, 0.995])
     held = np.sum(lower[:, 0] <= waited[2_000:])
     assert limits[0] <= held <= limits[1]

@@ -1,4 +1,4 @@
-"""What is promised, kept on handwritten digits."""
+"""Promises are kept on handwritten digits."""
 
 import math
 

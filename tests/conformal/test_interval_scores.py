@@ -1,4 +1,4 @@
-"""Scores of numbers and their intervals: each is the other's inverse."""
+"""Scores of numbers and their intervals are inverse to each other."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_a_bound_has_the_score_of_the_threshold_and_the_other_side_no_end(
     for score, bound in ((LowerBound(), lower), (UpperBound(), upper)):
         found = score.of_targets(predictive, bound)
         np.testing.assert_allclose(found, np.full([3, 1], threshold), rtol=1e-3)
-    # One tail of the central interval whose tails are as large.
+    # One tail of a central interval, whose tails are equal.
     if threshold > np.log(2):
         both = Quantile().interval(predictive, threshold)
         np.testing.assert_allclose([lower, upper], both, rtol=1e-5, atol=1e-5)
@@ -108,7 +108,7 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
 def test_tails_over_many_orders_of_magnitude_are_left_as_they_are_asked_for(
     score, tail
 ):
-    """A standard deviation says nothing of them; from some width on it is infinite."""
+    """Their standard deviation says little, and is infinite from some width on."""
     raw = np.array([-1.5, -2.0, -2.5, -3.0])
     shapes = np.log1p(np.exp(raw)) + 1e-6
     stddevs = np.array([4.0, 6.0, 7.0, 14.0])

@@ -1,4 +1,4 @@
-"""The same scores have the same thresholds, sets and intervals as in MAPIE."""
+"""The same scores give the same thresholds, sets and intervals as in MAPIE."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ class Identity(RegressorMixin, BaseEstimator):
 
 
 class Constant(np.random.RandomState):
-    """MAPIE's APS is always randomised: 0 takes nothing off."""
+    """MAPIE's APS is always randomised; a random number of 0 takes nothing off."""
 
     def __init__(self, value):
         super().__init__(0)
@@ -103,13 +103,13 @@ def test_aps(rows):
 
 
 def test_thresholds_of_randomised_aps(rows):
-    # Which classes then are inside MAPIE draws anew.
+    # Without sets, for which MAPIE draws anew.
     thresholds, _ = of_mapie(scores.APSConformityScore(), rows, 0.4)
     check(APS(randomized=True), rows, thresholds, None, uniform=0.4)
 
 
 def test_raps_of_the_same_price(rows):
-    """λ and k are MAPIE's, which it finds on a part of the calibration rows."""
+    """λ and k are those that MAPIE finds on a part of the calibration rows."""
     for level in LEVELS[1:]:
         check_raps(rows, level)
 
@@ -156,7 +156,7 @@ def test_absolute_residuals():
 
 
 def test_where_mapie_is_a_rank_higher():
-    """(n + 1) · level is an integer, and in floating point a little above it."""
+    """(n + 1) · level is an integer, but a little more in floating point."""
     n, level = 9, 0.3
     x, y = np.zeros([n, 1]), np.arange(1.0, n + 1)
     model = SplitConformalRegressor(Identity().fit(x, y), level, "absolute")

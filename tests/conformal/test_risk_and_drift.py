@@ -12,13 +12,13 @@ from bhn_tf.conformal.risk import upper_error_rate
 
 
 def rows(rng, size):
-    """Scores, and errors that are the more likely the higher the score."""
+    """Scores, and errors that become likelier as the score rises."""
     scores = rng.uniform(size=size)
     return scores, rng.uniform(size=size) < 0.3 * scores
 
 
 def error_rate(threshold):
-    """That of new rows up to a threshold: the mean of 0.3 s."""
+    """The error rate of new rows up to a threshold: the mean of 0.3 s."""
     return 0.15 * np.nan_to_num(threshold)
 
 
@@ -33,7 +33,7 @@ def test_the_error_rate_is_kept_with_the_stated_confidence():
         plain.append(error_rate(chosen.threshold))
     broken = np.sum(np.array(promised) > 0.06)
     assert broken <= scipy.stats.binom(trials, 1 - confidence).ppf(0.999)
-    # What it is for: the rate as measured is above the wanted one far more often.
+    # Without control, the true rate is above the wanted one far more often.
     assert np.sum(np.array(plain) > 0.06) > 0.35 * trials
 
 

@@ -1,4 +1,4 @@
-"""Several outputs of one model: each has a calibration of its own."""
+"""Each of several outputs of one model has its own calibration."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def calibrate(model, y, **kwargs):
 
 @pytest.fixture(scope="module")
 def networks_of_several():
-    """A network of all outputs, and one of each of them, with the same weights."""
+    """A network with all outputs, and one for each output, with the same weights."""
     inputs = keras.Input((4,))
     hidden = keras.layers.Dense(5, activation="tanh")(inputs)
     outputs = {n: keras.layers.Dense(u, name=n)(hidden) for n, u in UNITS.items()}

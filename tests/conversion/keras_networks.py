@@ -1,4 +1,4 @@
-"""Keras networks to convert, with weights and statistics that are not initial ones."""
+"""Keras networks to convert, whose weights and statistics are not the initial ones."""
 
 import keras
 import numpy as np
@@ -164,7 +164,7 @@ def nested_and_shared():
 
 
 def nested():
-    """As above without a layer that two models share, which Keras cannot load."""
+    """As above, without a layer shared by two models, which Keras cannot load."""
     inner = keras.Sequential(
         [keras.Input((4,)), layers.Dense(4), layers.Dense(4, "relu")], name="inner"
     )
@@ -174,7 +174,7 @@ def nested():
 
 @keras.saving.register_keras_serializable("tests")
 class Shift(layers.Layer):
-    """A layer nobody but its author knows."""
+    """A layer of a user's own class."""
 
     def build(self, input_shape):
         self.shift = self.add_weight(shape=input_shape[-1:], name="shift")

@@ -176,7 +176,7 @@ def test_freeze(entries, expected):
     for path, layer in of_path.items():
         is_same = np.array_equal(layer.kernel, before[path])
         assert is_same == (path in expected)
-    # What is generated is trained none the less.
+    # Generated values are trained none the less.
     assert (model.hypernet.center().numpy() != centre).all()
 
 

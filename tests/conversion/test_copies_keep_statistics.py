@@ -1,4 +1,4 @@
-"""Copies of a network keep what is no weight: statistics that were adapted to data."""
+"""Copies of a network keep adapted statistics, which are not weights."""
 
 import keras
 import numpy as np

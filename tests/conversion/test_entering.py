@@ -1,4 +1,4 @@
-"""Layers of users' own: what they hold becomes random, or a reason says why not."""
+"""In users' own layers, inner layers become random, or a reason says why not."""
 
 import keras
 import numpy as np
@@ -55,7 +55,7 @@ class MadeInBuild(layers.Layer):
 
 @register
 class Blocks(layers.Layer):
-    """Layers of one's own in one of one's own, and one layer under two names."""
+    """Users' own layers inside each other, and one layer under two names."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -255,7 +255,7 @@ def test_arguments_stand_for_all_that_is_inside():
 def test_precision():
     keras.config.set_dtype_policy("mixed_float16")
     try:
-        # The class does not hand its policy to the layers that it makes.
+        # The class does not pass its policy on to the layers that it makes.
         network = network_of(Block(name="own"))
         model = convert(network)
     finally:

@@ -49,7 +49,7 @@ def test_fits_from_there(name):
     x, y = keras_networks.inputs_of(network), np.arange(6) % NUM_CLASSES
     model = convert(network)
     model.compile("adam", jit_compile=False)
-    # Without a step nothing moves.
+    # Before a step nothing changes.
     raw = network.predict(x, verbose=0)
     is_probability = name == "softmax_classifier"
     expected = raw if is_probability else keras.ops.softmax(raw)
@@ -195,7 +195,7 @@ def test_dtype_policies(policy):
     x = keras_networks.inputs_of(network)
     expected = network(x).numpy().astype("float64")
     found = model(x, scales=model.hypernet.center()).numpy().astype("float64")
-    # Half precision rounds other products.
+    # Half precision rounds different products.
     tolerance = {"mixed_float16": 1e-2, "mixed_bfloat16": 5e-2, "float64": 1e-6}
     np.testing.assert_allclose(found, expected, atol=tolerance[policy])
     assert {layer.compute_dtype for layer in model.primary.layers} == {
@@ -325,7 +325,7 @@ LEFT_OUT = ["convolutions_1d", "depthwise", "einsum", "transposed", "recurrent"]
 @pytest.mark.parametrize("mode", [*MODES, "rank_one"])
 @pytest.mark.parametrize("name", [*LEFT_OUT, "transformer"])
 def test_a_random_layer_that_is_left_out_computes_the_same(name, mode):
-    """With all that it has learnt, scales of inputs too."""
+    """Everything that it has learned is kept, also scales of inputs."""
     once = convert(keras_networks.make(name), random=mode).primary
     network = keras_networks.randomized(once, seed=3)
     again = convert(network, only=network.layers[-1])

@@ -1,4 +1,4 @@
-"""What holds of a conversion, whatever the graph and its layers are."""
+"""Properties that hold for every conversion, whatever the graph and its layers."""
 
 import keras
 import numpy as np
@@ -44,13 +44,13 @@ def check(network, random):
 
 
 def properties(max_examples):
-    # The time of an example is that of Keras; examples are the same in every run.
+    # Keras takes most of an example's time; examples are the same in every run.
     return settings(
         max_examples=max_examples,
         deadline=None,
         derandomize=True,
         database=None,
-        # A graph that fails is small enough; a smaller one would take many more.
+        # Not shrunk: failing graphs are small, and shrinking takes many examples.
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
     )

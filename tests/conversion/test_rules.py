@@ -15,7 +15,7 @@ def convert(network, **kwargs):
 
 
 def generated(model):
-    """What is generated, by path."""
+    """The generated values, by path of the layer."""
     report = model.conversion_report
     return {row.path: row.generated for row in report if row.generated}
 
@@ -32,7 +32,7 @@ def test_gamma_instead_of_a_scale():
     model = convert(network)
     assert generated(model) == {
         "norm": ("gamma",),
-        "conv_relu": ("scale",),  # Its activation lies between.
+        "conv_relu": ("scale",),  # Its activation lies in between.
         "logits": ("scale",),
     }
     assert type(model.primary.get_layer("conv")) is layers.Conv2D
@@ -152,7 +152,7 @@ def gradient_of_scales(model):
 
 @pytest.mark.parametrize("name", ["directly", "pooling", "relu without bias"])
 def test_the_scale_of_a_cancelled_layer_would_not_learn(name):
-    """The reason for all this, measured."""
+    """The reason for these rules, measured."""
     network = network_of(*CANCELLED[name](), norm(epsilon=1e-6))
     with_gamma = gradient_of_scales(convert(network, only=["norm", "end"]))[:3]
     conv, *others = CANCELLED[name]()
@@ -201,7 +201,7 @@ def test_normalisation_outside_of_the_nested_model():
     model = convert(keras.Model(inputs, layers.Dense(2, name="end")(x)))
     assert set(generated(model)) == {"norm", "end"}
     assert "norm cancels" in model.conversion_report["inner/dense"].reason
-    # Used without normalisation as well, the scale of the layer counts.
+    # The layer is also used without normalisation, so that its scale matters.
     x = layers.Concatenate()([x, inner(x[:, :4])])
     model = convert(keras.Model(inputs, layers.Dense(2, name="end")(x)))
     assert set(generated(model)) == {"inner/dense", "end"}
@@ -227,7 +227,7 @@ def test_normalisation_without_gamma_gets_one():
 
 
 def test_normalisations_of_rows_have_their_own_gamma():
-    """They leave the scale of a single unit, and divide by what all have in common."""
+    """They divide by what all units share, which leaves the scale of a single unit."""
     model = convert(keras_networks.make("transformer"), random="scale_and_bias")
     projections = [
         f"{name}/{what}"
@@ -275,7 +275,7 @@ def test_groups_of_one_channel_take_scales_over():
     ],
 )
 def test_what_cancels_is_what_learns_nothing(layer, is_cancelled):
-    """What the rules say of a normalisation, against the gradient of a scale."""
+    """The rules' statement on a normalisation, against the gradient of a scale."""
     model = convert(network_of(conv(), layer()))
     assert ("conv" not in generated(model)) == is_cancelled
     gradients = []

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """Real data that are prepared beside the repository; not everybody has them."""
+    """Real data, prepared beside the repository if at all."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"needs the prepared data sets in {folder}")

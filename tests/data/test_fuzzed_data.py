@@ -1,4 +1,4 @@
-"""Whatever a folder of data holds: arrays that are right, or a documented error."""
+"""Any folder of data gives the right arrays or a documented error."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ ENCODED = [encode(IMAGE).numpy() for encode in (tf.io.encode_png, tf.io.encode_j
 
 def load(name, folder=None):
     with warnings.catch_warnings():
-        # Of files that are left out.
+        # About files that are left out.
         warnings.simplefilter("ignore", UserWarning)
         found, problem = outcome(
             lambda: data.load(name, data_dir=folder), ValueError, FileNotFoundError

@@ -1,4 +1,4 @@
-"""`as_images`: one set's images in another's shape."""
+"""`as_images` gives one set's images the shape of another's."""
 
 import numpy as np
 import pytest

@@ -138,6 +138,6 @@ def test_a_missing_package_is_one_sentence_with_the_command(
 def test_photographs_are_patches_of_both_pictures():
     x, y = data.load("photographs", "all")
     np.testing.assert_array_equal(np.bincount(y), [330, 330])
-    # Neighbours on the grid continue each other: edges differ less than strangers do.
+    # Neighbours on the grid continue each other, so their edges differ less.
     right, left = x[:21, :, -1], x[1:22, :, 0]
     assert np.abs(right - left).mean() < 0.5 * np.abs(right - x[300:321, :, 0]).mean()

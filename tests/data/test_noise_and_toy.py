@@ -44,7 +44,7 @@ def test_blundell_follows_its_formula():
     assert x.dtype == y.dtype == np.float32
     assert x.min() >= 0 and x.max() <= 0.5
     np.testing.assert_allclose(x.mean(), 0.25, atol=0.002)
-    # Around x = 0 the noise e passes with the slope of the whole right-hand side.
+    # Around x = 0 the noise e is multiplied by the slope of the right-hand side.
     near_zero = x < 0.002
     slope = 1 + 0.3 * 2 * np.pi + 0.3 * 4 * np.pi
     np.testing.assert_allclose(y[near_zero].std(), 0.02 * slope, rtol=0.1)

@@ -1,4 +1,4 @@
-"""`bhn_tf.diagnose`: findings on models that are spoiled on purpose, none on others."""
+"""`bhn_tf.diagnose` finds faults in models spoiled on purpose, none in others."""
 
 import contextlib
 import json
@@ -228,7 +228,7 @@ def test_another_n(classifier):
         model.objective.loss_weights = [1.0]
     assert {("num_examples", None), ("kl_weight", None)} <= names
     assert ("loss_weights", None) in names
-    # With so many examples the bound would ask for a tenth of the width.
+    # With so many examples the bound would require a tenth of the width.
     assert found.layers[1].width.value > 5
     assert found.findings[-1].severity == "note"
 
@@ -304,7 +304,7 @@ def test_intervals_that_hold_too_much(is_discrete):
     wide = of_rows(None, None, targets, (np.full_like(targets, -9), targets + 1))
     measured, found = reliability.coverage(wide, 0.9, is_discrete)
     assert measured["coverage"].value == 1
-    # Those of whole numbers cannot be narrower.
+    # Intervals of whole numbers cannot be narrower.
     assert [each.name for each in found] == ["miscalibrated"] * (not is_discrete)
 
 

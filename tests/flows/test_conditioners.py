@@ -130,7 +130,7 @@ def test_jacobian_of_made_is_strictly_lower_triangular(size, hidden_units):
     for output in outputs:
         jacobian = tape.batch_jacobian(output, noise).numpy()
         np.testing.assert_array_equal(np.triu(jacobian), 0.0)
-        # ... and not because nothing is connected: some row sees each earlier input.
+        # ... and not for want of connections: some row sees each earlier input.
         assert np.abs(jacobian).max(axis=0)[np.tril_indices(size, -1)].min() > 0
 
 
@@ -141,7 +141,7 @@ def test_a_single_input_still_learns_its_weights():
     with tf.GradientTape() as tape:
         shift, log_scale = conditioner(tf.random.stateless_normal([16, 1], [1, 2]))
         loss = tf.reduce_mean(shift + log_scale)
-    # With the exact norm only rounding would be left of this gradient.
+    # With the exact norm, this gradient would be nothing but rounding.
     assert np.abs(tape.gradient(loss, direction.value)).max() > 1e-5
 
 

@@ -28,7 +28,7 @@ def test_two_layers_transform_every_entry(size, untransformed, seed):
 
 
 def test_a_permutation_depends_on_its_arguments_alone():
-    # Written down, so that no process or version gives trained weights another order.
+    # Fixed numbers: no process or version may give trained weights another order.
     expected = [
         [6, 4, 3, 2, 1, 0, 5],
         [2, 3, 4, 1, 6, 0, 5],

@@ -62,7 +62,7 @@ def test_log_det_is_that_of_the_jacobian(step, size):
 def test_bijector_is_the_same_map(step, size):
     x = noise(5, size).numpy()
     values, log_det = (result.numpy() for result in step(x))
-    # Numpy copies and fresh bijectors, or TFP answers from its cache.
+    # NumPy copies and fresh bijectors, since TFP would answer from its cache.
     np.testing.assert_allclose(step.bijector.forward(x), values, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(step.bijector.inverse(values), x, rtol=1e-4, atol=1e-4)
     log_det_there = step.bijector.forward_log_det_jacobian(x, event_ndims=1)

@@ -30,7 +30,7 @@ def go_on(model) -> dict[str, np.ndarray]:
     note("optimizer", model.optimizer.variables)
     note("centre", [model.predict(x, num_samples=0, verbose=0)])
     note("seeded", [model.predict_samples(x, num_samples=3, seed=1, verbose=0)])
-    # Which member of an ensemble answers is drawn by the global seed.
+    # The global seed draws the member of an ensemble that answers.
     keras.utils.set_random_seed(3)
     note("noise", [model(x), model(x)])
     logs = model.train_on_batch(x, y, return_dict=True)

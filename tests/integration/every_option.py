@@ -1,4 +1,4 @@
-"""Models with every public option, each through everything that compiles it.
+"""Models with every public option, each run through everything that compiles it.
 
 As a script:
 
@@ -34,7 +34,7 @@ def network(num_outputs=networks.NUM_CLASSES, **kwargs):
 
 
 def with_elements(num_outputs=networks.NUM_CLASSES):
-    """An output for each of two elements of a row, so that they are reduced."""
+    """An output with two elements per row, so that `reduction` matters."""
     inputs = keras.Input((networks.NUM_FEATURES,), name="features")
     outputs = WeightNormDense(2 * num_outputs)(inputs)
     return keras.Model(inputs, keras.layers.Reshape((2, num_outputs))(outputs))
@@ -113,7 +113,7 @@ def case(primary=network, labels=classes, likelihood=None, compiled=None, **mode
 CLIP = (0.001, 0.999)
 
 #: Functions that return `(make, labels)`, as an instance must not serve two models.
-#: Options that have nothing to do with one another share a model.
+#: Unrelated options share a model.
 CASES = {
     "categorical clip, train_samples, prior_loc, prior_stddev, kl_weight": lambda: case(
         likelihood=Categorical(clip=CLIP),
@@ -233,7 +233,7 @@ def fit(model, x, y):
 
 
 def says(model, x, y):
-    """What a trained model says, by names that tell what it was asked."""
+    """A trained model's answers, by names that tell what was asked."""
     answers = {
         "evaluate": model.evaluate(x, y, return_dict=True, batch_size=4, **ASKED),
         "predict": model.predict(x, batch_size=4, **ASKED),
@@ -268,7 +268,7 @@ def main(task, *arguments):
         (directory,) = map(pathlib.Path, arguments)
         for name in CASES:
             model = keras.saving.load_model(directory / f"{name}.keras")
-            # What is compiled is compared with what is not.
+            # Compares compiled with eager answers.
             model.run_eagerly = True
             _, labels = CASES[name]()
             x, _ = networks.data(NUM_ROWS)

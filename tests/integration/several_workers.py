@@ -19,7 +19,7 @@ NUM_ROWS = 13
 
 
 def plain_model(strategy):
-    """D = 0: nothing is random, and equals one process in all digits but the last."""
+    """D = 0: nothing is random; results equal one process's up to the last digit."""
     with strategy.scope():
         # Every process starts from a seed of its own, as binaries do by default.
         keras.utils.set_random_seed(1 if workers.is_chief(strategy) else 2)
@@ -90,7 +90,7 @@ def shuffled(strategy):
 
 
 def with_noise(strategy):
-    """Draws differ, so only what has to be the same on all workers is told."""
+    """Draws differ, so only what must be the same on all workers is returned."""
     model, (x, y) = noisy_model(strategy), networks.data(NUM_ROWS)
     logs = model.fit(
         x, y, batch_size=5, epochs=2, verbose=0, validation_data=(x[:6], y[:6])
@@ -110,7 +110,7 @@ def with_noise(strategy):
 
 
 def seeded(strategy):
-    """Predictions from a seed at the weights of the start."""
+    """Predictions from a seed with the initial weights."""
     model, (x, _) = noisy_model(strategy), networks.data(NUM_ROWS)
     arguments = {"batch_size": 4, "num_samples": 3, "seed": 5, "verbose": 0}
     return {"samples": model.predict_samples(x, **arguments).tolist()}

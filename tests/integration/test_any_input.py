@@ -1,4 +1,4 @@
-"""Whatever a public entry is given: an answer with sense, or an error that says why."""
+"""Any input to a public entry gives a sensible answer, or an error that says why."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ from bhn_tf import metrics, uncertainty
 from tests import networks
 from tests.fuzzing import few, outcome
 
-#: What is raised of input without sense.
+#: Errors that senseless input may raise.
 REFUSED = (ValueError, TypeError)
 
 FLOATS = strategies.floats(width=32)
@@ -22,7 +22,7 @@ DTYPES = strategies.sampled_from(["float32", "float64", "int32", "int64", "bool"
 
 
 def any_array(shapes=None):
-    """Arrays of all dtypes, with numbers that are none, too."""
+    """Arrays of all dtypes, also with NaN and infinities."""
     if shapes is None:
         shapes = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0)
     return DTYPES.flatmap(lambda dtype: arrays.arrays(dtype, shapes))
@@ -63,7 +63,7 @@ def test_rejecting(scores, wrong, rate):
         assert 0 <= found.coverage <= 1
     curve, _ = outcome(lambda: metrics.risk_coverage(scores, wrong), *REFUSED)
     if curve is not None:
-        # Of any loss, in the units of the loss.
+        # The risk is not checked: it has the units of the loss.
         assert ((curve.coverage > 0) & (curve.coverage <= 1)).all()
 
 
@@ -80,12 +80,12 @@ def model():
 
 
 def learned(model):
-    """What training moves; a step that is refused may have drawn its noise."""
+    """What training changes; a refused step may have drawn its noise."""
     return [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
 
 
 def is_moderate(x) -> bool:
-    """Whether arithmetic in float32 bears the numbers: huge ones may overflow."""
+    """Whether the numbers fit arithmetic in float32; huge ones may overflow."""
     try:
         values = np.asarray(x, "float64")
     except (ValueError, TypeError):
@@ -106,7 +106,7 @@ def restored(model):
 
 
 def rows(width):
-    """Often what fits, with numbers that are none; sometimes anything."""
+    """Often fitting arrays with some NaN or infinities, sometimes anything."""
     fitting = arrays.arrays(
         "float32", strategies.tuples(strategies.integers(0, 3), width)
     )
@@ -133,7 +133,7 @@ def test_training_and_evaluation(model, x, y, call):
         before = learned(model)
         _, problem = outcome(lambda: getattr(model, call)(x, y, **kwargs), *REFUSED)
         after = learned(model)
-    # What is refused has taught nothing, and nothing teaches what is no number.
+    # Refused data leave the weights unchanged, and no data make them NaN.
     if is_moderate(x):
         assert all(np.isfinite(value).all() for value in after)
     if problem is not None or call in ("evaluate", "test_on_batch"):

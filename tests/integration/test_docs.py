@@ -1,7 +1,7 @@
-"""What the README and the pages of docs/ print runs as it stands; links lead on.
+"""The code in the README and the pages of docs/ runs as printed; links work.
 
 All Python blocks of a page are one script, each page in a namespace and a folder of its
-own. A page is run as soon as it is in docs/.
+own. Every page in docs/ is run.
 """
 
 import re
@@ -15,7 +15,7 @@ DOCUMENTS = sorted(
     for folder in (".", "docs", "tests", "saved_models", "benchmarks")
     for path in (ROOT / folder).glob("*.md")
 )
-# The reference is made of docstrings, whose examples run there.
+# The reference is generated from docstrings, whose examples have their own test.
 PAGES = sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "reference.md"})
 
 
@@ -57,7 +57,7 @@ def test_a_page_of_docs(page, run):
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as links name them."""
+    """The anchors of a page's headings, as links use them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {
         re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

@@ -24,7 +24,7 @@ assert not [name for name in sys.modules if name.startswith("bhn_tf")]
 
 
 def every_kind_of_layer():
-    """Kernels in groups, transposed, of two summed axes, of states and of heads."""
+    """Kernels with groups, transposed, with two summed axes, of states and of heads."""
     inputs = keras.Input((6, 6, 4))
     x = layers.Conv2D(6, 3, groups=2, padding="same")(inputs)
     x = layers.Conv2DTranspose(4, 2)(x)
@@ -65,7 +65,7 @@ def test_a_draw_has_its_scales_in_kernels(random):
 
 @pytest.fixture(scope="module")
 def names():
-    # A class of the tests, and what Keras does not load.
+    # One has a class of the tests, the other a layer that Keras cannot load.
     skipped = {"kept_layers", "nested_and_shared"}
     return [name for name in keras_networks.NETWORKS if name not in skipped]
 
@@ -118,7 +118,7 @@ class BlockWithoutGamma(Block):
 
 @pytest.mark.parametrize("kind, is_folded", [(Block, True), (BlockWithoutGamma, False)])
 def test_layers_of_ones_own(kind, is_folded):
-    """Where a γ has no place in a layer of one's own, its twin stays."""
+    """If a user's own layer has no place for a γ, its twin stays."""
     network = keras.Sequential([keras.Input((4,)), kind(name="block"), layers.Dense(3)])
     model, x, drawn, expected = drawn_and_expected(network, "scale")
     assert model.conversion_report["block"].num_random

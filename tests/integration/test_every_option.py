@@ -75,7 +75,7 @@ def test_another_process_goes_on(models, loaded, name):
         np.testing.assert_allclose(
             loaded[name][path], values, rtol=1e-5, atol=1e-6, err_msg=path
         )
-    # Keras 3.11 goes on adding up what was trained before.
+    # Keras 3.11 goes on adding to the sums of earlier training.
     model.reset_metrics()
     trained = model.train_on_batch(x, y, return_dict=True)
     for log, value in trained.items():
@@ -91,7 +91,7 @@ def test_it_is_served(models, name, tmp_path):
     inputs = {"inputs": tf.constant(x)}
     samples = served["sample"](**inputs, **scalars)
     centre = served["deterministic"](**inputs)
-    # Training in another test has moved the weights on.
+    # Training in another test has changed the weights.
     expected = {
         "samples": model.predict_samples(x, **every_option.ASKED),
         "mean": model.predict(x, num_samples=0, verbose=0),

@@ -1,4 +1,4 @@
-"""Memory stays where it is, however often a model is trained and asked."""
+"""Memory does not grow, however often a model is trained and asked."""
 
 import gc
 import pathlib

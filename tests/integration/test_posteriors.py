@@ -1,4 +1,4 @@
-"""What is learned is the posterior, where that is known in closed form.
+"""Training finds the posterior if it is known in closed form.
 
 Linear regression with known noise σ and prior N(0, s²) has a Gaussian posterior of
 precision `Λ = XᵀX / σ² + I / s²` and mean `Λ⁻¹ Xᵀ y / σ²`, and `y` a Gaussian evidence
@@ -55,7 +55,7 @@ def data(correlation):
     rng = np.random.default_rng(1)
     orthonormal, _ = np.linalg.qr(rng.normal(size=(NUM_ROWS, 2)))
     mixing = np.linalg.cholesky([[1.0, correlation], [correlation, 1.0]])
-    # Small inputs, so that neither the prior nor the data decide alone.
+    # Small inputs, so that prior and data both matter.
     x = 0.3 * np.sqrt(NUM_ROWS) * orthonormal @ mixing.T
     y = x @ [1.0, -0.5] + NOISE_STDDEV * rng.normal(size=NUM_ROWS)
     return x.astype("float32"), y.astype("float32")
@@ -76,7 +76,7 @@ def exact_posterior(correlation):
 @functools.cache
 def fitted(hypernet, correlation):
     """The Bayesian linear regression, trained on all rows at every step."""
-    # A mean field has smooth gradients and four parameters; conditioners want care.
+    # A mean field is easy: smooth gradients, four parameters. Conditioners need care.
     learning_rate, num_steps = (
         (0.05, 1000) if hypernet == "mean_field" else (0.005, 1500)
     )

@@ -10,7 +10,7 @@ import bhn_tf  # noqa: F401  What is in a file is known by its name.
 
 FOLDER = Path(__file__).parent / "saved_by_0_1"
 
-# Keras 3.11 does not load what a later Keras saved, its own `Dense` neither.
+# Keras 3.11 loads nothing that a later Keras saved, not even its own `Dense`.
 pytestmark = pytest.mark.skipif(
     "quantization_config" not in keras.layers.Dense(1).get_config(),
     reason="The files were saved by a later Keras than this one.",

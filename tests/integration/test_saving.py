@@ -109,7 +109,7 @@ def test_logs_go_on_in_another_process(results, name):
         for key in unbroken:
             if key.startswith(("logs", "evaluated")):
                 np.testing.assert_allclose(loaded[key], unbroken[key], rtol=1e-6)
-    # There was something to go on with.
+    # There was training left to do.
     trained = [key for key in unbroken if key.startswith("trained")]
     assert not all(
         np.array_equal(unbroken[key], unbroken[key.replace("trained", "weights")])
@@ -219,7 +219,7 @@ def test_weights_file_fits_a_model_built_anew(name, tmp_path):
 
 
 def test_a_given_number_of_examples_outlives_weights_of_another(model, tmp_path):
-    """Those of a pre-training, say; one that was not given is taken from the file."""
+    """As with pre-trained weights; an N that was not given is taken from the file."""
     model.save_weights(tmp_path / "model.weights.h5")
     again = uncompiled("sequential")
     again.num_examples = 7

@@ -34,12 +34,12 @@ SMALL = {
     "num_samples": 8,
     "random_state": 0,
 }
-#: What a stochastic optimiser cannot promise.
+#: Checks that a stochastic optimiser cannot pass.
 EXPECTED_TO_FAIL = {
     "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is in one "
     "batch of an epoch, and two equal rows may be in two",
 }
-#: Those of scikit-learn's checks that say most; all are in the slow test.
+#: The most telling of scikit-learn's checks; the slow test runs all.
 CHECKS = {
     BHNClassifier: [
         "check_estimators_unfitted",
@@ -110,7 +110,7 @@ def test_a_regression_answers_in_the_units_and_the_shape_of_its_targets(regresso
 
 def test_answers_of_a_fit_repeat_and_a_fit_repeats_by_its_random_state(regressor):
     np.testing.assert_array_equal(regressor.predict(X), regressor.predict(X))
-    # The global seed, which a worker process of a search does not have, has no part.
+    # The global seed, which worker processes of a search lack, has no influence.
     keras.utils.set_random_seed(7)
     again = clone(regressor).fit(X, Y)
     np.testing.assert_allclose(again.predict(X), regressor.predict(X), rtol=1e-4)

@@ -24,11 +24,10 @@ def fitted(hypernet, seed):
     """The product of two weights, trained so that no mode is lost.
 
     The flow starts as the prior, which covers both modes, and the weight of the KL
-    falls from 100 so that the likelihood parts it slowly: the shares stay nearly even.
-    Once the branches are apart nothing holds the shares but steps that are small and
-    of little noise. Hence many draws a step, a learning rate no larger than this, and
-    no clipping: Adam remembers the steep gradients of the beginning and goes the
-    slower for it.
+    falls from 100, so that the likelihood divides it slowly and its shares stay nearly
+    even. Once the branches are apart, only small steps with little noise keep the
+    shares. Hence the many draws per step, a learning rate no larger than this, and no
+    clipping: Adam remembers the steep gradients of the beginning and slows down.
     """
     num_steps, steps_per_epoch = 2000, 50
     num_epochs = num_steps // steps_per_epoch
@@ -51,7 +50,7 @@ def fitted(hypernet, seed):
 
 
 def cases():
-    """One of them is trained by default; each takes as long as a hundred others."""
+    """One of them runs by default; each takes as long as a hundred other tests."""
     for hypernet in (bhn_tf.hypernets.RealNVP, bhn_tf.hypernets.IAF):
         for seed in range(3):
             is_first = hypernet is bhn_tf.hypernets.RealNVP and seed == 0
@@ -71,7 +70,7 @@ def test_both_modes_are_kept_in_their_places(hypernet, seed, posterior):
     stddev = posterior.stddev(posterior.product)
     for branch in (a > 0, a < 0):
         product = (a * b)[branch]
-        # The thread that a continuous map leaves between the branches adds some width.
+        # A continuous map leaves a thin bridge between the branches, which adds width.
         assert product.mean() == pytest.approx(mean, abs=0.2 * stddev)
         assert product.std() == pytest.approx(stddev, rel=0.25)
     # Along the branches.
@@ -79,7 +78,7 @@ def test_both_modes_are_kept_in_their_places(hypernet, seed, posterior):
         posterior.mean(np.abs(posterior.a)), rel=0.1
     )
 
-    # Who knows one mode alone stays log 2 = 0.69 nats below the evidence.
+    # With one mode alone, the bound stays log 2 = 0.69 nats below the evidence.
     x, y = (array[:, None].astype("float32") for array in data())
     bound = model.elbo(x, y, num_samples=5_000, seed=2)
     assert posterior.log_evidence - 0.4 < bound.mean

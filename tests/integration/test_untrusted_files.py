@@ -1,4 +1,4 @@
-"""Files from others: what is in them is read, and never run."""
+"""Files from others are read, but code in them never runs."""
 
 import json
 import pickle
@@ -13,7 +13,7 @@ from tests import networks
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 
-#: Set by what must not run.
+#: Set by code that must not run.
 RAN = []
 
 

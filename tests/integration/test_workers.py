@@ -38,7 +38,7 @@ def cluster(num_workers):
 
 
 def found_by(start, num_workers):
-    """What each worker has found, and behind it what one process finds alone."""
+    """The results of each worker, followed by those of a single process."""
     processes = [
         start(several_workers.__file__, TF_CONFIG=config)
         for config in cluster(num_workers)

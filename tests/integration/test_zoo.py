@@ -7,7 +7,7 @@ from benchmarks import zoo, zoo_networks
 
 SMALL = [name for name, entry in zoo_networks.NETWORKS.items() if not entry.is_large]
 LARGE = [name for name, entry in zoo_networks.NETWORKS.items() if entry.is_large]
-#: Their kinds of layers go through each of these steps in no other test.
+#: No other test takes their kinds of layers through all these steps.
 BY_DEFAULT = ["nested", "u_net", "hub_bert"]
 
 

@@ -1,4 +1,4 @@
-"""A worker of a short run of a trainer, which can be told to be killed at an epoch.
+"""A worker of a trainer's short run, which can be killed at a given epoch.
 
 TF_CONFIG=... python tests/integration/trained_by_workers.py FOLDER [EPOCH]
 """

@@ -2,7 +2,7 @@
 
 `two_replicas.py DIRECTORY [CHECK ...]`; without names, all that are not slow.
 
-In a process of its own: a processor is divided before TensorFlow starts.
+It needs its own process, since devices are split before TensorFlow starts.
 """
 
 import json
@@ -138,7 +138,7 @@ def takes_data_sets():
 
 @check
 def takes_data_sets_that_are_distributed():
-    """Of a strategy, and made by a function for each worker."""
+    """Data sets of a strategy, also made by a function for each worker."""
 
     def results(strategy, distributed):
         model = plain_model(strategy)
@@ -158,7 +158,7 @@ def takes_data_sets_that_are_distributed():
         lambda rows: two.distribute_datasets_from_function(lambda _: rows.batch(3)),
     ):
         with warnings.catch_warnings():
-            # Of Keras, where nobody knows how many batches a function makes.
+            # Keras does not know how many batches a function makes.
             warnings.filterwarnings("ignore", "Your input ran out of data")
             assert_same(results(two, distributed), expected)
 
@@ -201,7 +201,7 @@ def identity_holds():
 
 @check
 def every_layer_steps_as_on_one_device():
-    """By all that can be generated at once: of inputs and outputs, and biases."""
+    """With all that can be generated at once: scales of both sides, and biases."""
     steps_as_on_one_device("rank_one")
 
 
@@ -212,7 +212,7 @@ def every_layer_and_mode_steps_as_on_one_device():
 
 
 def steps_as_on_one_device(mode):
-    """With next to no noise, which would differ from replica to replica."""
+    """With almost no noise, since that differs between replicas."""
     random = np.random.default_rng(0)
     x = random.normal(size=(13, 128)).astype("float32")
     y = random.integers(0, networks.NUM_CLASSES, 13)
@@ -284,7 +284,7 @@ def results_of_shared_noise(strategy, **kwargs):
 
 @check
 def the_same_noise_on_request_is_one_devices():
-    """On four replicas, of which some have no row of the last batch."""
+    """On four replicas, some without rows of the last batch."""
     kwargs = {"make_optimizer": averaging, "steps_per_execution": 2}
     found = results_of_shared_noise(replicas(4), **kwargs)
     assert_same(found, results_of_shared_noise(one_device(), **kwargs))

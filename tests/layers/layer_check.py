@@ -79,7 +79,7 @@ def check_equals_its_twin(layer_class, arguments, input_shape):
 
 
 def check_config(layer_class, arguments, input_shape):
-    """A configuration that went through JSON makes an equal layer of its own."""
+    """A configuration that went through JSON makes an equal, independent layer."""
     inputs = inputs_of(input_shape)
     arguments = seeded(layer_class, arguments)
     arguments = {**arguments, "random": "scale_and_bias", "name": "layer"}
@@ -147,7 +147,7 @@ def _kernels_of_seed(seed):
 
 
 def inputs_of(shape):
-    """A batch of a shape; or inputs themselves, where they are no noise."""
+    """A batch of noise of a shape, or given inputs themselves."""
     if isinstance(shape, np.ndarray):
         return shape
     return np.random.default_rng(0).normal(size=shape).astype("float32")
@@ -168,7 +168,7 @@ def built(layer_class, arguments, inputs):
 
 
 def _kernels(layer, twin):
-    """Directions of a layer, their scales, and the twin's kernels in their place."""
+    """A layer's directions, their scales, and the twin's corresponding kernels."""
     if isinstance(layer, WeightNorm):
         return [(layer.direction, layer.scale, twin.kernel)]
     cell = twin.cell
@@ -298,7 +298,7 @@ def _generated_names(layer):
 
 
 def _check_stays_handed_over(layer_class, arguments, inputs):
-    """No toggling of `trainable` trains a generated weight behind the hypernet."""
+    """Toggling `trainable` never trains a weight that the hypernet generates."""
     layer = layer_class(**arguments)
     inner = keras.Sequential([keras.Input(inputs.shape[1:]), layer])
     outer = keras.Sequential([keras.Input(inputs.shape[1:]), inner])
@@ -329,7 +329,7 @@ def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
         )
     }
 
-    # In a graph, which is stricter about dtypes than eager execution.
+    # In a graph, where dtypes are checked more strictly than in eager execution.
     @tf.function
     def outputs_of(inputs):
         with generated_values(values):
@@ -343,7 +343,7 @@ def _check_dtype_policy(layer_class, arguments, inputs, policy, precision):
 def _check_short_directions(
     layer_class, arguments, inputs, policy, length, output_axes
 ):
-    """Directions of (almost) no length: all of them, or that of one output."""
+    """Directions of (almost) zero length: all of them, or that of one output."""
     for outputs in (..., (0,) * len(output_axes)):
         layer = built(
             layer_class,
@@ -366,7 +366,7 @@ def _check_short_directions(
 
 
 def _check_leaves_zero(layer_class, arguments, inputs):
-    """At zero a direction learns as the twin's kernel does."""
+    """A zero direction learns like the twin's kernel."""
     twin = twin_of(layer_class, arguments, inputs)
     layer = built(layer_class, arguments, inputs)
     direction, scale, of_twin = _kernels(layer, twin)[0]

@@ -1,4 +1,4 @@
-"""Attention by its twin is Keras's, with projections that can be drawn."""
+"""Attention equals that of its Keras twin, with projections that can be drawn."""
 
 import keras
 import numpy as np
@@ -150,7 +150,7 @@ def test_what_all_layers_do():
 @pytest.mark.parametrize("name", ["heads", "values", "groups"])
 @pytest.mark.parametrize("random", ["scale_and_bias", "rank_one"])
 def test_a_draw_for_each_row(name, random):
-    """A row has what the layer says when it holds that row's draw."""
+    """A row's output is that of the layer with this row's draw."""
     layer_class, arguments = LAYERS[name]
     layer, _ = pair(layer_class, arguments, random=random)
     rng = np.random.default_rng(4)

@@ -22,7 +22,7 @@ OPTIONS = {
     "constraints": {"gamma_constraint": "non_neg", "beta_constraint": "max_norm"},
 }
 every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-# Without one there is no "scale_and_bias", which these checks go through.
+# These checks need "scale_and_bias", which does not exist without a β.
 WITH_SHIFT = {name: o for name, o in OPTIONS.items() if o.get("center", True)}
 every_option_with_a_shift = pytest.mark.parametrize(
     "options", WITH_SHIFT.values(), ids=WITH_SHIFT

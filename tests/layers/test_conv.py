@@ -55,8 +55,8 @@ def test_options(layer_class, input_shape, options):
 
 @every_layer
 def test_channels_first(layer_class, input_shape):
-    # As many filters as the last axis is long would hit a mistake of Keras 3.15, which
-    # then adds the bias along that axis.
+    # If there were as many filters as the last axis is long, Keras 3.15 would wrongly
+    # add the bias along that axis.
     shape = (*channels_first(input_shape)[:-1], 10)
     for options in ({"kernel_size": 2}, {"kernel_size": 1, "strides": 2}):
         arguments = {"filters": 4, "data_format": "channels_first", **options}
@@ -82,5 +82,5 @@ def test_scales_of_a_causal_convolution():
 
 @every_layer
 def test_gradients_of_strided_points(layer_class, input_shape):
-    """Few channels, for which stock Keras writes beyond its memory in this gradient."""
+    """With few channels, stock Keras writes beyond its memory in this gradient."""
     check_gradient_of_points(layer_class, input_shape, padding="same")

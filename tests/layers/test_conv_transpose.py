@@ -59,5 +59,5 @@ def test_options(layer_class, input_shape, options):
 
 @every_layer
 def test_gradients_of_strided_points(layer_class, input_shape):
-    """Few channels, for which stock Keras writes beyond its memory in this gradient."""
+    """With few channels, stock Keras writes beyond its memory in this gradient."""
     check_gradient_of_points(layer_class, input_shape)

@@ -5,7 +5,7 @@ import tensorflow as tf
 from bhn_tf.layers import WeightNormEinsumDense
 from tests.layers.layer_check import check_equals_keras, check_layer
 
-# Equation, shapes of outputs and inputs, and the axes of the kernel that outputs have.
+# Equation, shapes of outputs and inputs, and the kernel's axes of outputs.
 EQUATIONS = {
     "dense": ("ab,bc->ac", 3, (4, 5), (1,)),
     "sequence": ("abc,cd->abd", (None, 3), (4, 2, 5), (1,)),
@@ -47,8 +47,8 @@ def test_options(equation, output_shape, input_shape, output_axes):
 
 @pytest.mark.parametrize("bias", ["d", "de", "e"])
 def test_biases_of_several_axes(bias):
-    # As many positions as heads would hit a mistake of Keras 3.15, which then adds the
-    # bias of the heads to the positions.
+    # If there were as many positions as heads, Keras 3.15 would wrongly add the heads'
+    # bias to the positions.
     arguments = {
         "equation": "abc,cde->abde",
         "output_shape": (None, 2, 3),

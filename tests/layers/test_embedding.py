@@ -62,7 +62,7 @@ def test_numbers_of_words_have_no_scales():
 
 
 def test_large_numbers_of_words_survive_half_precision():
-    """No cast of them on the way to what draws share."""
+    """They are not cast on the way to what draws share."""
     layer = WeightNormEmbedding(4100, 2, dtype="mixed_float16")
     words = np.array([[4097], [4098]], "int32")
     outputs = layer(words)

@@ -1,4 +1,4 @@
-"""The scope through which layers get generated values, in every kind of caller."""
+"""The scope that gives layers generated values, in every kind of caller."""
 
 import threading
 
@@ -96,7 +96,7 @@ def test_draws_reach_every_layer_of_every_model(make, caller, rows, layers, inpu
         ):
             return model(inputs)
 
-    # Twice: a draw is an argument of the traced function and not part of it.
+    # Twice, since a draw is an argument of the traced function, not part of it.
     for seed in (1, 2):
         values = draw_of(variables, seed, rows)
         np.testing.assert_allclose(
@@ -183,7 +183,7 @@ def test_a_scope_belongs_to_its_thread(layers, inputs):
         with generated_values(
             {id(v): tf.constant(x) for v, x in zip(variables, values, strict=True)}
         ):
-            # All scopes are open at once.
+            # All scopes are open at the same time.
             barrier.wait()
             outputs[index] = model(inputs).numpy()
             barrier.wait()

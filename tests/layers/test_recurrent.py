@@ -108,7 +108,7 @@ def draws_for_rows(layer):
 @pytest.mark.parametrize("random", ["scale_and_bias", "rank_one"])
 @every_kind
 def test_a_call_with_everything(kind, random, dropout):
-    """Masks, sequences, states from outside and their return, dropout, in a graph."""
+    """Masks, sequences, given and returned states, and dropout, in a graph."""
     layer_class, arguments, shape = KINDS[kind]
     options = {"return_sequences": True, "return_state": True, "go_backwards": True}
     options |= {"dropout": dropout, "recurrent_dropout": dropout, "seed": 1}
@@ -140,7 +140,7 @@ def test_a_call_with_everything(kind, random, dropout):
         with generated_values(values):
             return call(layer, True)
 
-    # The same noise, whether the scales are in the kernels or behind the products.
+    # The same noise, whether scales multiply the kernels or the products.
     found = under({key: tf.constant(draw) for key, draw in alike.items()})
     expected = under({key: tf.constant(draw[0]) for key, draw in alike.items()})
     for one, other in zip(found, expected, strict=True):
@@ -170,7 +170,7 @@ def test_state_is_kept_from_call_to_call(kind):
 @pytest.mark.parametrize("merge_mode", ["concat", None])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_both_directions(kind, merge_mode):
-    """Also a warning: were Keras to fuse both directions, it would pass scales by."""
+    """Also a guard: if Keras fused both directions, it would ignore the scales."""
     layer_class, arguments, shape = KINDS[kind]
     arguments = seeded(layer_class, {**arguments, "return_sequences": True})
     inputs = inputs_of(shape)
@@ -208,7 +208,7 @@ def test_arguments_that_keras_does_not_save():
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_what_a_gpu_is_given(name, monkeypatch):
-    """cuDNN gets kernels that hold the draw, and no call where each row has its own."""
+    """cuDNN gets kernels with the draw in them; it is not used for a draw per row."""
     layer = built(*KINDS[name][:2], inputs_of(SEQUENCES))
     kernels = []
 

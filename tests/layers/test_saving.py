@@ -1,4 +1,4 @@
-"""Every layer, with every argument, in a process that has imported bhn_tf alone."""
+"""Every layer with every argument loads in a process that imports only bhn_tf."""
 
 import json
 import subprocess
@@ -186,7 +186,7 @@ ATTENTION = {name: value for name, value in SHARED.items() if name != "activatio
 
 
 def attention(layer, length=6):
-    """A network in which sequences attend to themselves, the layer at its end."""
+    """A network with self-attention of sequences, by the layer at its end."""
     inputs = keras.Input((length, 5))
     return keras.Model(inputs, layer(inputs, inputs, use_causal_mask=True))
 

@@ -1,4 +1,4 @@
-"""What needs no check of every layer: arguments, saving, and what is not supported."""
+"""Checks not needed for every layer: arguments, saving, unsupported features."""
 
 import keras
 import numpy as np

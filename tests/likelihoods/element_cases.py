@@ -1,4 +1,4 @@
-"""Every likelihood with labels, raw outputs, and log p of one element at a time."""
+"""Every likelihood with labels, raw outputs, and log p of single elements."""
 
 import numpy as np
 from scipy import special, stats
@@ -110,7 +110,7 @@ CASES = {
 
 
 def case_of(name, family):
-    """A case of scipy's densities; its labels are no whole numbers unless counts."""
+    """A case with a density of scipy; labels are whole numbers only for counts."""
     parts, raw = raw_outputs(family)
     y, log_probs = family.labels, None
     if name in CENSORED:

@@ -1,4 +1,4 @@
-"""Every likelihood that is a distribution, with scipy's of the same raw outputs.
+"""Every likelihood that is a distribution, with scipy's for the same raw outputs.
 
 Each entry: how it is made, the number of raw outputs a target, scipy's distribution for
 float64 raw outputs [..., 1] of each kind, and labels that it can have.
@@ -27,7 +27,7 @@ def softplus(values):
 
 
 class ZeroInflated:
-    """Counts of which a share is 0 besides: what scipy does not have."""
+    """Zero-inflated counts, which scipy does not have."""
 
     def __init__(self, share, counts):
         self.share, self.counts = share, counts

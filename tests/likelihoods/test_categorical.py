@@ -118,7 +118,7 @@ def test_computes_in_float32_at_least(dtype, from_logits):
     result = likelihood.log_prob(LABELS, raw)
     assert result.dtype == (tf.float64 if dtype == "float64" else tf.float32)
     assert likelihood.mean(raw).dtype == result.dtype
-    # The same numbers in full precision: only the inputs are rounded.
+    # The same numbers in full precision, of which only the inputs are rounded.
     exact = likelihood.log_prob(LABELS, tf.cast(raw, "float64"))
     np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-6)
 
@@ -136,7 +136,7 @@ def test_saturated_outputs_stay_finite(from_logits):
 
 
 def test_a_class_that_is_ruled_out_costs_the_others_nothing():
-    """As a mask of logits has it, with -inf."""
+    """With -inf, as in a mask of logits."""
     raw = tf.constant([[0.0, -np.inf, 1.0]])
     found = []
     for labels in ([2], [[0.0, 0.0, 1.0]]):

@@ -143,7 +143,7 @@ def test_intervals_of_large_counts_are_found(name):
     for bound, share in zip(
         ALL[name].make().interval(raws, 0.9), (0.05, 0.95), strict=True
     ):
-        # One count less does not do, but for the CDF of float32.
+        # One count less is not enough, up to the precision of a CDF in float32.
         assert (distribution.cdf(bound) >= share - 1e-4).all()
         assert (distribution.cdf(bound.numpy() - 1) < share + 1e-4).all()
 
@@ -171,7 +171,7 @@ def test_an_interval_of_a_skewed_mixture_keeps_its_relative_precision():
     np.testing.assert_allclose(parts.cdf(low).mean(), 0.05, rtol=1e-3)
 
 
-# What a function returns is the user's.
+# The user decides what the function returns.
 @pytest.mark.parametrize("name", [name for name in ALL if name != "distribution"])
 @pytest.mark.parametrize("size", [-1e4, 1e4])
 def test_log_prob_and_gradient_are_finite_for_extreme_outputs(name, size):
@@ -221,7 +221,7 @@ def test_examples_of_quantiles():
             likelihoods.ZeroInflatedPoisson(0.3),
             lambda y, mean: np.log(0.3 * (y == 0) + 0.7 * stats.poisson.pmf(y, mean)),
         ),
-        # What varies no more than a Poisson is one.
+        # Counts that vary no more than a Poisson's are one.
         (likelihoods.NegativeBinomial(1e-12), stats.poisson.logpmf),
         (
             likelihoods.NegativeBinomial(2.0**-10),

@@ -30,7 +30,7 @@ def test_several_numbers_of_one_event_are_judged_together():
     summary = likelihood.summarize(np.stack([RAW, RAW + 1]))
     np.testing.assert_allclose(summary["mean"], RAW + 0.5, rtol=1e-5)
     np.testing.assert_allclose(summary["std"], np.sqrt(1.25), rtol=1e-5)
-    # Of weight 0, in labels that a normal cannot have.
+    # With weight 0, labels that a normal cannot have.
     y[2] = np.nan
     weighted = likelihood.log_prob(y, RAW, weight=[1, 1, 0, 1, 1])
     np.testing.assert_allclose(np.delete(weighted, 2), np.delete(expected, 2), 1e-5)
@@ -39,7 +39,7 @@ def test_several_numbers_of_one_event_are_judged_together():
 
 
 def test_an_axis_of_outputs_may_be_used_up():
-    """Three outputs make one number a row, and the labels have no axis of outputs."""
+    """Three outputs make one number per row, and labels have no axis of outputs."""
 
     def lognormal(raw):
         return tfd.LogNormal(raw[..., 0] + raw[..., 1], 1.0 + raw[..., 2] ** 2)
@@ -93,7 +93,7 @@ def of_atom(raw, share, at, rest):
 @pytest.mark.parametrize(
     ("function", "level", "expected"),
     [
-        # Rain: none with probability 0.4, as when it is 0.08 and the level 0.9.
+        # Rain: none with probability 0.4 (like 0.08 at a level of 0.9).
         (
             lambda raw: of_atom(raw, 0.4, 0.0, tfd.LogNormal(raw, 1.0)),
             0.5,

@@ -167,7 +167,7 @@ def test_interval_holds_the_quantiles_of_the_mixture(level, heteroscedastic):
     draws = draws.reshape(-1, *means.shape[1:])
     low, high = likelihood.interval(raws, level)
     assert low.shape == high.shape == means.shape[1:]
-    # Shares are compared and not bounds: a gap between two draws has no density.
+    # Compares shares, not bounds: a gap between two draws has no density.
     for is_outside in (draws < low.numpy(), draws > high.numpy()):
         np.testing.assert_allclose(is_outside.mean(axis=0), (1 - level) / 2, atol=2e-3)
 

@@ -1,4 +1,4 @@
-"""Several outputs: sums of their log-probabilities, each with weights and masks."""
+"""The log-probability of several outputs is a sum, each with weights and masks."""
 
 import json
 
@@ -27,7 +27,7 @@ def joint():
     return Joint(list(PARTS.values()), list(PARTS))
 
 
-#: Given weight → that of each output.
+#: Given weight → weight of each output.
 WEIGHTS = {
     "none": (None, {}),
     "one_for_all": (ROW_WEIGHT, {"kind": ROW_WEIGHT, "size": ROW_WEIGHT}),

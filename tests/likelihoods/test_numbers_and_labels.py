@@ -1,4 +1,4 @@
-"""What a likelihood has beside raw outputs, and which labels it takes."""
+"""A likelihood's own numbers, and the labels that it takes."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_a_poisson_has_nothing_to_vary():
 
 
 def test_numbers_of_numpy_are_numbers():
-    """As counting and averaging labels gives them, and as JSON cannot hold them."""
+    """Numbers from counting and averaging labels, which JSON cannot hold."""
     for likelihood in (
         likelihoods.Gaussian(np.float32(0.5)),
         likelihoods.StudentT(np.int64(4)),
@@ -117,7 +117,7 @@ def test_a_spread_beyond_all_numbers_is_infinite():
         np.full((2, 1), stats.t(2).ppf(0.95)),
         rtol=1e-4,
     )
-    # Of the last, the mean is finite, and its square is not.
+    # The last one's mean is finite, but its square is not.
     for likelihood in (
         likelihoods.LogNormal(stddev=14.0),
         likelihoods.CensoredWeibull(concentration=0.01),
@@ -139,7 +139,7 @@ def test_numbers_are_learned_by_maximum_likelihood():
             loss = -tf.reduce_mean(likelihood.log_prob(y, raw))
         gradients = tape.gradient(loss, likelihood.trainable_variables)
         optimizer.apply(gradients, likelihood.trainable_variables)
-    # At the maximum the slope is 0, and the dispersion near the one of the sample.
+    # At the maximum the slope is 0, and the dispersion is near that of the sample.
     assert abs(float(gradients[0])) < 1e-3
     np.testing.assert_allclose(
         likelihood.number("dispersion", "float32"), 0.7, rtol=0.1

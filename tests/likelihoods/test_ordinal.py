@@ -61,7 +61,7 @@ def test_no_class_is_impossible(size):
         log_prob = Ordinal(4).element_log_prob(LABELS, raw)
     slope = tape.gradient(log_prob, raw).numpy()
     assert np.isfinite(log_prob).all() and np.isfinite(slope).all()
-    # A middle class pulls the output back, and an end class from the far end.
+    # A middle class pulls the output back; an end class pulls it from the far end.
     assert (slope[[1, 2]] * -size > 0).all()
 
 

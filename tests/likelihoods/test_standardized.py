@@ -1,4 +1,4 @@
-"""A network in standard units, whose likelihood speaks the units of the data."""
+"""A network in standard units, with a likelihood in the units of the data."""
 
 import doctest
 
@@ -35,7 +35,7 @@ def adapted():
 def test_it_is_the_density_of_the_targets_themselves(adapted):
     expected = stats.norm.logpdf(TARGETS, LOC + SCALE * RAW, 0.4 * SCALE).sum(axis=1)
     for log_prob in (adapted.log_prob, adapted.measured_log_prob):
-        # Terms near 5 may cancel: float32 leaves 1e-6 of them.
+        # Terms near 5 may cancel; in float32, 1e-6 of them is left.
         result = log_prob(TARGETS, RAW)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
@@ -76,7 +76,7 @@ def test_adapting_takes_what_weights_leave():
     likelihood.adapt(y, weight=[1.0] * 50 + [0.0])
     np.testing.assert_allclose(likelihood.loc.numpy(), LOC, rtol=1e-5)
     np.testing.assert_allclose(likelihood.scale.numpy(), SCALE, rtol=1e-5)
-    # A row of weight 2 is a row that is there twice.
+    # A row of weight 2 equals two equal rows.
     likelihood.adapt(TARGETS, weight=[2.0] * 10 + [1.0] * 40)
     twice = np.concatenate([TARGETS[:10], TARGETS])
     np.testing.assert_allclose(likelihood.loc.numpy(), twice.mean(axis=0), rtol=1e-5)
@@ -164,7 +164,7 @@ def test_graphs_follow_what_is_adapted_later(jit):
 
 @keras.saving.register_keras_serializable("test_standardized")
 class Regression(keras.Model):
-    """What a model does with its likelihood: owns it, builds it, saves it."""
+    """Owns, builds and saves its likelihood, as a model does."""
 
     def __init__(self, likelihood, **kwargs):
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""Tails of distributions are those of scipy, and stay in order far outside."""
+"""Tails of distributions equal scipy's, and stay in order far out."""
 
 import numpy as np
 import pytest

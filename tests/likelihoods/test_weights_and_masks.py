@@ -1,4 +1,4 @@
-"""Weights and masks: sums over the elements that count, and nothing of the others."""
+"""With weights and masks, only elements that count affect the sums."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def element_shape(likelihood, raw):
 
 
 def spoiled(y, raw, is_void):
-    """Labels and outputs that mean nothing where `is_void`, [B, T]."""
+    """Labels and outputs without a meaning where `is_void`, [B, T]."""
     fillers = (-1, 1000) if y.dtype.kind == "i" else (np.nan, np.nan)
     y, raw = y.copy(), raw.copy()
     void_steps = np.argwhere(is_void)
@@ -94,7 +94,7 @@ def test_nothing_of_void_elements_reaches_value_or_gradient(case, way, path):
     compiled = tf.function(value_and_gradient, jit_compile=path == "xla")
     y, raw = tf.constant(y), tf.constant(raw)
     expected, expected_slope = compiled(y, raw)
-    # Every way of running has its own rounding, of special functions above all.
+    # Every way of running rounds differently, above all in special functions.
     for values, eager in zip(
         (expected, expected_slope), value_and_gradient(y, raw), strict=True
     ):
@@ -112,7 +112,7 @@ def test_labels_that_do_not_count_are_not_checked(case):
     make, y, raw, _ = case
     likelihood, shape = make("sum"), (None, *raw.shape[1:])
     bad_y, _ = spoiled(y, raw, ~MASK)
-    # A Gaussian takes any whole number: there is nothing to refuse.
+    # A Gaussian takes any whole number, so that nothing is refused.
     if not (isinstance(likelihood, Gaussian | Standardized) and y.dtype.kind == "i"):
         assert not likelihood.valid_labels(bad_y, shape)
         with pytest.raises(ValueError, match="do not fit"):
@@ -208,7 +208,7 @@ def test_an_ignored_class_of_small_integers_is_found():
     y = np.array([0, 255], "uint8")
     result = Categorical(True, ignore_class=255).log_prob(y, LOGITS[:2, 0])
     np.testing.assert_allclose(result[1], 0.0)
-    # -1 is no number of that kind, and takes none of its labels away.
+    # -1 is not such a number, and removes none of the labels.
     kept = Categorical(True, ignore_class=-1).log_prob(y[:1], LOGITS[:1, 0])
     np.testing.assert_allclose(result[0], kept[0])
 

@@ -230,7 +230,7 @@ def test_likelihood_and_brier_of_certain_predictions():
     assert measured(NegativeLogLikelihood(), [0, 0], certain) == np.inf
     assert measured(NegativeLogLikelihood(), [0], [1.0 + 1e-7]) == np.inf
     assert measured(BrierScore(), [1, 0], certain) == 2.0
-    # A probability that float32 has not: measured as it was given.
+    # A probability that float32 cannot hold is measured as given.
     tiny = np.array([[1e-200, 1.0]])
     np.testing.assert_allclose(
         measured(NegativeLogLikelihood(), [0], tiny), 200 * np.log(10), rtol=1e-6

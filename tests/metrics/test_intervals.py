@@ -124,7 +124,7 @@ def test_what_has_no_weight_or_is_padding_may_be_anything(metric):
 
 
 def test_targets_are_not_paired_with_every_prediction():
-    """[B] beside [B, 1] is what Keras's own losses take for one row each."""
+    """[B] and [B, 1] are matched row by row, as in Keras's own losses."""
     y, quantiles = Y, UPPER[:, None]
     expected = metrics.pinball(Y, UPPER, 0.75)
     assert float(metrics.Pinball(0.75)(y, quantiles)) == pytest.approx(expected)

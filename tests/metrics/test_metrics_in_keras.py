@@ -47,7 +47,7 @@ def test_serialisation(metric_class):
     assert ExpectedCalibrationError(7).get_config()["num_bins"] == 7
 
 
-# Each with the same number of one target and what is predicted of it.
+# Each metric, with its value for one target and prediction.
 OF_TARGETS = [
     (metrics.IntervalCoverage, lambda y, p: metrics.coverage(y, *p)),
     (metrics.IntervalWidth, lambda y, p: metrics.mean_width(*p)),
@@ -190,7 +190,7 @@ def test_state_is_float32_under_any_policy(policy):
 
 
 def test_two_replicas_equal_one():
-    """In a process of its own: devices are split before TensorFlow starts."""
+    """In its own process, since devices are split before TensorFlow starts."""
     script = """
     import keras, numpy as np, tensorflow as tf
     from bhn_tf.metrics import (

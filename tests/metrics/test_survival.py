@@ -16,7 +16,7 @@ PREDICTION = np.round(TIME + RANDOM.normal(scale=4.0, size=40))
 def test_it_is_the_share_of_known_pairs_in_the_right_order():
     scores = []
     for first, then in itertools.permutations(range(len(TIME)), 2):
-        # Who is censored at the time of an event was waited for longer.
+        # A row censored at the time of an event counts as waiting longer.
         is_tied = TIME[first] == TIME[then] and not EVENT[then]
         if EVENT[first] and (TIME[first] < TIME[then] or is_tied):
             difference = PREDICTION[then] - PREDICTION[first]

@@ -1,4 +1,4 @@
-"""Activity regularisation counts every use of a layer, whoever asks."""
+"""Activity regularisation counts every use of a layer, in every call."""
 
 import keras
 import numpy as np
@@ -69,7 +69,7 @@ def test_both_uses_count(kind, where, run_eagerly):
 
 
 def test_training_and_evaluation_count_alike():
-    """Where there is no noise they have to agree, in Keras too."""
+    """Without noise they must agree, in Keras too."""
     x, y = networks.data(6)
     network = shared(keras.layers.Dense, "before")
     stock = keras.models.clone_model(network)

@@ -1,4 +1,4 @@
-"""Networks that are no stack of layers to one output: they train, and logs add up."""
+"""Networks other than a stack of layers with one output train, and logs add up."""
 
 import keras
 import numpy as np
@@ -81,8 +81,8 @@ def test_a_one_dimensional_convolution_predicts_mean_and_noise():
     aleatoric = answers["aleatoric_std"][:, 0]
     is_above = aleatoric[is_noisy][:, None] > aleatoric[~is_noisy]
     assert is_above.mean() > 0.9
-    # How much of each half an interval covers hangs on the fit, and is tested where
-    # the model is right: in test_prediction_edges.py. A noisy row has the wider one.
+    # An interval's coverage of each half depends on the fit, and is tested with a right
+    # model in test_prediction_edges.py. Here, noisy rows have the wider intervals.
     lower, upper = model.predict_interval(x, level=0.9, num_samples=8, verbose=0)
     assert lower.shape == upper.shape == (num_rows, 1)
     width = (upper - lower)[:, 0]
@@ -115,7 +115,7 @@ def test_shapes_of_outputs_are_told_in_their_structure():
     )
     shapes = model.compute_output_shape((7, networks.NUM_FEATURES))
     assert shapes == {"a": (7, 3), "b": (7, 2)}
-    # `scales` beside the inputs, which have a shape too.
+    # `scales` are given beside inputs, which have a shape too.
     scales = keras.KerasTensor((model.num_random,))
     spec = model.compute_output_spec(keras.KerasTensor((7, 4)), scales=scales)
     assert spec["a"].shape == (7, 3)

@@ -1,4 +1,4 @@
-"""The objective: nll + kl_weight · KL / N, in the logs and in what is minimised."""
+"""The objective is nll + kl_weight · KL / N, in the logs and in what is minimised."""
 
 import keras
 import numpy as np
@@ -80,7 +80,7 @@ def evaluated_model():
 
 
 def test_terms_of_the_bound(evaluated_model):
-    """What `evaluate` logs is what the public draws and densities give by hand."""
+    """`evaluate` logs what public draws and densities give by hand."""
     model = evaluated_model
     x, y = networks.data(64)
     for num_samples in (0, 1, 5):
@@ -149,7 +149,7 @@ def test_step_follows_the_gradient_of_the_bound(per_example_noise):
     )
     seed = model.noise.next_seed()
     model.noise.state.assign([5, 0])
-    # Draws of a batch, and which of them each row has.
+    # Draws of a batch, and the one that each row has.
     num_draws = {False: 1, True: 6}.get(per_example_noise, per_example_noise)
     draw_of_row = np.arange(6) % num_draws
     with tf.GradientTape() as tape:
@@ -209,7 +209,7 @@ def test_kl_counts_every_layer_once_however_nested():
 
 
 def test_epochs_do_not_remember_each_other():
-    """Three epochs of a network that stands still log the same values."""
+    """Three epochs of a network that does not change log the same values."""
     x, y = networks.data(65)
     model = bhn_tf.BayesianHypernet(networks.plain())
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], jit_compile=False)
@@ -264,7 +264,7 @@ def test_a_norm_that_is_held_is_held_with_several_draws_a_step(num_draws):
     adam = keras.optimizers.Adam(0.05)
     model.compile(adam, train_samples=num_draws, jit_compile=False)
     model.fit(x, y, epochs=20, batch_size=8, verbose=0)
-    # The last step's own change comes behind the division.
+    # The last step's own change comes after the division.
     assert np.linalg.norm(held.layer.kernel, 2) == pytest.approx(1.0, abs=0.2)
 
 
@@ -272,7 +272,7 @@ def test_an_estimate_has_the_standard_error_of_a_mean():
     bound = networks.bayesian(hypernet="mean_field", num_examples=1).objective
     values = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
     draws = Draws(tf.zeros([6, 0]), tf.range(6.0))
-    # Without generated values log q and log p have nothing to be of.
+    # Without generated values there is no log q and no log p.
     bound.set_values([], [], [])
     found = bound.estimate(values, draws)
     sums = values.sum(axis=0, dtype="float64")

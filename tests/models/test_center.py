@@ -1,4 +1,4 @@
-"""Zero draws, in whatever integer type, ask the centre."""
+"""Zero draws, in any integer type, ask for the centre."""
 
 import keras
 import numpy as np

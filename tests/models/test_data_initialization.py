@@ -65,7 +65,7 @@ def test_data_that_do_not_vary_keep_scales_finite(x, rows):
     constant = np.repeat(x[:1], rows, axis=0)
     before = center(model, x)
     model.initialize_from_data(constant)
-    # The convolution's outputs vary over the image; those behind it do not.
+    # The convolution's outputs vary over the image; those after it do not.
     assert np.isfinite(center(model, x)).all()
     assert np.isfinite(before).all()
 
@@ -92,7 +92,7 @@ FAMILIES = pytest.mark.parametrize(
 @FAMILIES
 @pytest.mark.parametrize("option", ["trainable", "heteroscedastic"])
 def test_the_noise_starts_at_the_spread_of_the_targets(family, option, targets):
-    """And no warning, an error in the tests, says that it starts elsewhere."""
+    """No warning (an error in the tests) says that the noise starts elsewhere."""
     x, y = targets
     model = regression(family(**{option: True}))
     assert model.initialize_from_data(x, y)

@@ -1,4 +1,4 @@
-"""One draw, by every way in which the library computes with it."""
+"""One draw gives equal results in every way that the library computes with it."""
 
 import keras
 import numpy as np
@@ -138,7 +138,7 @@ def test_other_generated_values(random):
 
 @pytest.mark.parametrize("random", [*layers.WeightNormLSTM.GENERATED][1:])
 def test_draws_of_layers_with_cells(random):
-    """What a cell holds is generated for the layer around it."""
+    """Values of a cell are generated for the layer around it."""
     sequences = keras.Input((4, 3))
     recurrent = layers.WeightNormLSTM(2, return_sequences=True, random=random)
     hidden = keras.layers.Bidirectional(recurrent)(sequences)

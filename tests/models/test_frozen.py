@@ -1,4 +1,4 @@
-"""What is frozen stays so when a file is loaded, however late its parts are made."""
+"""Frozen parts stay frozen when a file is loaded, however late they are made."""
 
 import keras
 import numpy as np

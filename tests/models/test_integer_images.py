@@ -1,4 +1,4 @@
-"""Images of 0 ... 255 are refused where nothing in the network scales them."""
+"""Images of 0 ... 255 are refused if nothing in the network scales them."""
 
 import keras
 import numpy as np

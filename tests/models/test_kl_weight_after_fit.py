@@ -1,4 +1,4 @@
-"""What a callback sets in `fit` is gone when `fit` is; files keep what was compiled."""
+"""What a callback sets in `fit` ends with `fit`; files keep what was compiled."""
 
 import keras
 import numpy as np
@@ -45,7 +45,7 @@ def test_with_weights_restored_from_an_earlier_epoch(model):
     history = fit(model, stopping(), epochs=9)
     assert history["kl_weight"][:2] == [0.0, 0.25]
     assert model.kl_weight == GIVEN
-    # Training goes on with all of the KL.
+    # Training goes on with the whole KL.
     x, y = networks.data(8)
     assert model.fit(x, y, verbose=0).history["kl_weight"] == [GIVEN]
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_resumed_has_the_weight_of_its_epoch(model, tmp_path):
 
 
 def test_fit_within_fit(model):
-    """Each ends with what it began with."""
+    """Each ends with the weight it began with."""
 
     class Fits(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):

@@ -1,4 +1,4 @@
-"""Labels in every coding, sample and class weights: as stock Keras takes them."""
+"""Labels in every coding, and sample and class weights, work as in stock Keras."""
 
 import keras
 import numpy as np
@@ -56,7 +56,7 @@ def batches(*arrays):
 def test_a_step_is_that_of_stock_keras(args, kwargs, run_eagerly):
     stock, model = twins(run_eagerly)
     before = stock.get_weights()
-    # Stock Keras warns of its own default where it is given a data set.
+    # Given a data set, stock Keras warns of its own default.
     expected = stock.fit(*args, **kwargs, shuffle=False, verbose=0).history
     history = model.fit(*args, **kwargs, verbose=0).history
     assert any(
@@ -179,7 +179,7 @@ def test_metrics_of_censored_times_are_refused():
     ):
         with pytest.raises(ValueError, match=r"\[time, event\]"):
             model.compile("adam", **given)
-    # Files of before may have some, and are loaded without.
+    # Older files may have some, and are loaded without them.
     with pytest.warns(UserWarning, match=r"`metrics=\['mae'\]` of labels"):
         model.compile_from_config({"optimizer": "adam", "metrics": ["mae"]})
     assert model.compiled
@@ -213,7 +213,7 @@ def test_shapes_of_targets_are_equal(regression):
 @pytest.mark.parametrize("as_dataset", [False, True])
 def test_labels_without_a_meaning_are_refused(y, as_dataset):
     model = bhn_tf.BayesianHypernet(networks.plain())
-    # XLA drops assertions, so the check must not be one of the step's.
+    # XLA drops assertions, so the check must not be part of the step.
     model.compile(jit_compile=True)
     before = networks.weights_of(model)
     args = (batches(X, y),) if as_dataset else (X, y)

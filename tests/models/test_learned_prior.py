@@ -25,7 +25,7 @@ def test_it_starts_at_one_and_comes_to_where_the_bound_is_greatest(kind):
     log_stddev = model.learned_prior_stddev.log_stddev
     assert log_stddev.shape == (1 if kind == "learned" else 2,)
     assert any(v is log_stddev for v in model.trainable_variables)
-    # Of a posterior that is held fast, the best prior is known.
+    # For a fixed posterior, the best prior is known.
     mean = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 0.2, 0.1, -0.3], "float32")
     model.hypernet.affine.mean.assign(mean)
     model.hypernet.trainable = model.primary.trainable = False

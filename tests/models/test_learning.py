@@ -1,4 +1,4 @@
-"""That training learns, with the prior as strong as it is asked to be."""
+"""Training learns, with a prior as strong as asked for."""
 
 import keras
 import numpy as np
@@ -39,7 +39,7 @@ def test_without_a_prior_it_fits_any_labels():
         kl_weight=0.0,
         jit_compile=False,
     )
-    # 400 steps in one epoch, over the same 24 rows each.
+    # 400 steps in one epoch, each over the same 24 rows.
     model.fit(np.tile(x, (400, 1)), np.tile(y, 400), 24, shuffle=False, verbose=0)
     logs = model.evaluate(x, y, num_samples=0, verbose=0, return_dict=True)
     assert logs["accuracy"] > 0.95
@@ -70,7 +70,7 @@ def test_jit_changes_the_noise_but_not_the_network():
     np.testing.assert_allclose(*answers, atol=1e-5)
     for name, value in logs[0].items():
         np.testing.assert_allclose(logs[1][name], value, rtol=1e-5)
-    # Runs under XLA draw anew at every step, and repeat themselves from one seed.
+    # Under XLA every step draws anew, and runs from one seed are equal.
     runs = []
     for _ in range(2):
         keras.utils.set_random_seed(5)

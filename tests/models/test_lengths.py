@@ -1,4 +1,4 @@
-"""Sequences of many lengths: few traces, and nothing kept of them."""
+"""Sequences of many lengths need few traces, and nothing of them is kept."""
 
 import gc
 
@@ -47,7 +47,7 @@ def test_traces_are_few(traced, call):
             found = getattr(model, call)(x, batch_size=2, **asked)
             means = found["mean"] if call == "predict_uncertainty" else found
             assert means.shape[0] == num_rows and means.shape[-2] == length
-    # One for any number of rows, and one more once lengths turn out to differ.
+    # One trace for all numbers of rows, and one more when lengths turn out to differ.
     assert len(traces) == 2
 
 
@@ -72,7 +72,7 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(traced):
 
 @pytest.mark.slow
 def test_nothing_is_kept_of_a_call(traced):
-    """The number of Python objects does not grow with that of the calls."""
+    """The number of Python objects does not grow with the number of calls."""
     model, _ = traced
 
     def objects_after(lengths):

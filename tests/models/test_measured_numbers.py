@@ -30,7 +30,7 @@ def one_output(likelihood, y):
 
 
 def cases():
-    """Pairs of models that differ in what may not matter, by what that is."""
+    """Pairs of models that differ in an option that must not matter, by its name."""
     x, y = networks.data(NUM_ROWS)
     both = {"kind": y, "size": x[:, 0]}
     yes_or_no = (x[:, : networks.NUM_CLASSES] > 0).astype("float32")
@@ -81,7 +81,7 @@ def test_evaluate_measures_the_same(pair):
     )
     for name in ("predictive_nll", "kl"):
         assert second[name] == pytest.approx(first[name], rel=1e-6)
-    # And the option has done something.
+    # And the option has an effect.
     assert second["nll"] != pytest.approx(first["nll"], rel=1e-3)
     for logs in (first, second):
         networks.assert_identity(logs, NUM_ROWS)
@@ -91,7 +91,7 @@ def test_the_bound_is_the_same(pair):
     plain, other, x, y = pair
     first, second = (model.elbo(x, y, 5, seed=3) for model in (plain, other))
     np.testing.assert_allclose(second, first, rtol=1e-6)
-    # And it is that of the data: the likelihood of all rows less the whole KL.
+    # And it is the bound of the data: the likelihood of all rows less the whole KL.
     logs = plain.evaluate(x, y, num_samples=5, seed=3, verbose=0, return_dict=True)
     expected = -NUM_ROWS * logs["nll"] - logs["kl"]
     assert first.mean == pytest.approx(expected, rel=1e-5)

@@ -31,7 +31,7 @@ class Batches(keras.utils.PyDataset):
         return self.x[start : start + 4], self.y[start : start + 4]
 
 
-# Keras's own, where a data set does not tell how long it is.
+# Keras's own warning if a data set does not tell its length.
 OUT_OF_DATA = "ignore:Your input ran out of data:UserWarning"
 
 
@@ -121,7 +121,7 @@ def test_a_split_that_leaves_no_row_is_refused_by_its_name(num_examples):
 
 @pytest.mark.parametrize("split", [0.5, None])
 def test_a_split_counts_where_keras_splits(model, split):
-    """Beside `validation_data` it does not, and all rows are trained on."""
+    """Beside `validation_data` it has no effect, and all rows are trained on."""
     x, y = networks.data(12)
     data = None if split is None else (x, y)
     model.fit(x, y, validation_split=split, validation_data=data, verbose=0)
@@ -144,7 +144,7 @@ ENDLESS = 100
 
 
 def from_generator(num_batches):
-    """Batches of 4 rows, of which nobody knows how many come."""
+    """Batches of 4 rows, of unknown number."""
 
     def batches():
         for _ in range(num_batches):
@@ -230,7 +230,7 @@ def test_a_generator_that_was_refused_is_to_be_made_anew(model):
 
 
 def test_set_number_holds_for_later_fits(model):
-    """What was learned is learned anew; what was set is kept."""
+    """A counted N is counted anew; a given N is kept."""
     x, y = networks.data(13)
     own = networks.bayesian(hypernet="mean_field")
     own.compile("sgd", run_eagerly=True)
@@ -290,7 +290,7 @@ def test_changes_without_a_new_trace():
 
 
 def test_what_was_counted_can_be_given():
-    """Also the very number: a generator asks for no other."""
+    """Setting the same number counts: a generator asks for no other."""
     model = networks.bayesian(hypernet="mean_field")
     model.compile("sgd", run_eagerly=True)
     model.fit(*networks.data(8), verbose=0)

@@ -10,7 +10,7 @@ from bhn_tf.layers import WeightNormDense
 from bhn_tf.networks.paths import layer_paths
 from tests import networks
 
-#: Units of every layer, so that a slice of g can be told by its size.
+#: Units of every layer, so that a slice of g is known by its size.
 UNITS = {"a": 2, "x": 3, "y": 5, "z": 7, "b": 1}
 
 
@@ -144,7 +144,7 @@ def test_given_numbers_go_to_the_layers_of_their_places(name):
         np.testing.assert_allclose(tf.reshape(found.scale, [-1]), expected)
         start += units
     np.testing.assert_allclose(network(x), centre, rtol=1e-5)
-    # A prior that is right where g is, and wrong wherever else.
+    # A prior that is right in this order of g, and wrong in any other.
     prior = bhn_tf.BayesianHypernet(
         MAKE[name](), "mean_field", "gaussian", prior_loc=g
     ).prior

@@ -40,7 +40,7 @@ MAKE = {
     "dropout": lambda inputs: MCDropout(network(inputs), LOGITS),
 }
 
-# Those that have the most to make: the others are built of the same parts.
+# The models with most parts; the others are built of the same ones.
 each_model = pytest.mark.parametrize(
     "name",
     [
@@ -53,7 +53,7 @@ each_model = pytest.mark.parametrize(
 
 
 class Calls:
-    """Calls on a model, of which `load` puts another in its place."""
+    """Calls on a model; `load` replaces it by another."""
 
     def __init__(self, model, path):
         self.model, self._path = model, path
@@ -101,7 +101,7 @@ class Calls:
 
 
 def orders(calls):
-    """Orders in which each call comes first, last, and before and behind the others."""
+    """Orders in which each call comes first, last, and before and after each other."""
     yield from (calls[start:] + calls[:start] for start in range(len(calls)))
     yield calls[::-1]
 
@@ -128,7 +128,7 @@ def test_any_order_once_compiled(name, tmp_path):
 
 @each_model
 def test_in_compiled_steps(name, tmp_path):
-    """A graph makes no variables: what a step needs is there before it is traced."""
+    """A graph makes no variables: a step's variables exist before it is traced."""
     calls = Calls(MAKE[name](()), tmp_path / "model.keras")
     calls.build()
     calls.model.compile("adam", metrics=["accuracy"], jit_compile=False)
@@ -140,7 +140,7 @@ def test_in_compiled_steps(name, tmp_path):
 
 
 def test_a_network_that_was_changed_since_is_refused():
-    """Its new head would not be random, and no file of it could be loaded."""
+    """The new head would not be random, and no file of the model could be loaded."""
     x, y = networks.data(6)
     network = keras.Sequential(
         [

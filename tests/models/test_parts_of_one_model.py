@@ -1,4 +1,4 @@
-"""What belongs to one model is refused by another, and members are of one kind."""
+"""A model refuses parts of another one, and members must be of one kind."""
 
 import keras
 import numpy as np
@@ -45,7 +45,7 @@ def test_a_hypernet_belongs_to_one_model(tmp_path):
     unbuilt = bhn_tf.BayesianHypernet(unbuilt, hypernet)
     with pytest.raises(ValueError, match="belongs to another model"):
         unbuilt.build((None, 4))
-    # What is made of a model has a hypernet of its own.
+    # A model made from another one has its own hypernet.
     networks.compiled(model).save(tmp_path / "model.keras")
     copies = [
         keras.saving.load_model(tmp_path / "model.keras"),
@@ -53,7 +53,7 @@ def test_a_hypernet_belongs_to_one_model(tmp_path):
         keras.models.clone_model(model),
     ]
     assert hypernet not in [copy.hypernet for copy in copies]
-    # Nor does one that could not be made keep it.
+    # A model whose construction failed does not keep it either.
     other = bhn_tf.hypernets.MeanField()
     with pytest.raises(ValueError, match="prior_loc"):
         networks.bayesian(hypernet=other, prior_loc=[0.0, 1.0])

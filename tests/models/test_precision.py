@@ -40,7 +40,7 @@ def test_a_step_of_mixed_float16_is_one_of_float32():
         step, wanted_step = value - old, wanted - old
         error = np.linalg.norm(step - wanted_step) / np.linalg.norm(wanted_step)
         assert error < 1e-2
-    # The scale of the gradients is no part of the loss.
+    # The loss does not contain the scale of the gradients.
     np.testing.assert_allclose(logs["loss"], expected_logs["loss"], rtol=1e-2)
 
 
@@ -80,7 +80,7 @@ def test_trains_predicts_and_is_saved(policy, hypernet, tmp_path):
 @pytest.mark.parametrize("policy", ["float64", "float16"], indirect=True)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_in_graphs(policy, jit_compile):
-    """Graphs and XLA take constants of another precision less kindly than Python."""
+    """Graphs and XLA tolerate constants of other precisions less than Python does."""
     x, y = networks.data(12)
     model = networks.bayesian(hypernet="mean_field")
     model.compile("adam", jit_compile=jit_compile)
@@ -127,7 +127,7 @@ def test_attacks_and_chains(policy):
     model = networks.bayesian(hypernet="mean_field", num_examples=24)
     x, y = networks.data(24)
     stepped = bhn_tf.attacks.fgsm(model, x, y, 0.1, num_samples=2, clip=None, seed=1)
-    # A row for which all units rest has no gradient.
+    # A row for which all units are inactive has no gradient.
     moved = np.abs(stepped - x).max(axis=1) > 0
     np.testing.assert_allclose(np.abs(stepped - x)[moved], 0.1, rtol=1e-2)
     assert moved.mean() > 0.5

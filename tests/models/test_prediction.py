@@ -1,4 +1,4 @@
-"""What `predict` and its relatives answer, and what they leave alone."""
+"""What `predict*` calls answer, and what they leave alone."""
 
 import keras
 import numpy as np
@@ -208,7 +208,7 @@ def state_of(model):
 
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_answering_changes_no_weight(run_eagerly):
-    """Batch statistics, the noise and the optimizer stay where they are."""
+    """Batch statistics, the noise and the optimizer do not change."""
     primary = keras.Sequential(
         [
             keras.Input((networks.NUM_FEATURES,)),

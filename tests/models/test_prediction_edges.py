@@ -19,7 +19,7 @@ def linear(units=1):
 
 
 def test_interval_covers_what_it_says():
-    """Targets from the model's own predictive distribution, S draws and noise."""
+    """Targets from the model's own predictive distribution: S draws and noise."""
     likelihood = bhn_tf.likelihoods.Gaussian(stddev=0.3)
     hypernet = bhn_tf.hypernets.MeanField(initial_stddev=0.5)
     model = networks.compiled(bhn_tf.BayesianHypernet(linear(), hypernet, likelihood))

@@ -139,7 +139,7 @@ def test_what_is_of_the_gaussian_is_refused_beside_another_prior():
     ):
         with pytest.raises(ValueError, match="Leave one of them out"):
             make_model(prior=laplace, **options)
-    # Files of before, in which it was ignored, load.
+    # Older files, in which it was ignored, load.
     config = {**make_model(prior=laplace).get_config(), "prior_stddev": 0.01}
     loaded = bhn_tf.BayesianHypernet.from_config(config)
     np.testing.assert_allclose(loaded.prior.stddev(), laplace.stddev(), rtol=1e-6)

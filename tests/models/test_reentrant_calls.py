@@ -1,4 +1,4 @@
-"""Calls from several threads, or from within one another, keep to themselves."""
+"""Calls from several threads, or within each other, do not interfere."""
 
 import concurrent.futures
 import threading
@@ -118,7 +118,7 @@ def test_every_thread_gets_its_own_answer(model):
 
 
 def test_the_first_calls_may_come_at_once():
-    """Nothing is traced yet, and the model not even built."""
+    """Nothing is traced yet, and the model is not even built."""
     primary = keras.Sequential([WeightNormDense(3)])
     model = networks.compiled(networks.bayesian(primary, "mean_field"))
     x, _ = networks.data(5)
@@ -137,7 +137,7 @@ def test_the_first_calls_may_come_at_once():
 
 
 class Asks(keras.callbacks.Callback):
-    """Asks the model in the midst of whatever it does."""
+    """Calls the model in the middle of whatever it does."""
 
     def __init__(self, with_evaluation):
         super().__init__()
@@ -152,7 +152,7 @@ class Asks(keras.callbacks.Callback):
             self.model.predict_interval(x[:3], 0.7, verbose=0, **draws),
         ]
         if self.with_evaluation:
-            # One row, and labels of its own: sums that would be seen.
+            # One row with different labels, so that its sums would be noticed.
             answer.append(
                 self.model.evaluate(
                     x[:1], y[:1] + 50, verbose=0, return_dict=True, **draws
@@ -165,7 +165,7 @@ class Asks(keras.callbacks.Callback):
 
 
 def calls(model, callbacks):
-    """What the outer calls say, with callbacks in them."""
+    """The results of the outer calls, with callbacks in them."""
     x, y = data()
     arguments = {"batch_size": 5, "verbose": 0, "callbacks": callbacks}
     draws = {"num_samples": 2, "seed": 4}
@@ -210,7 +210,7 @@ def test_validation_is_that_without_a_callback(model):
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches that ask the model for something as they are made."""
+    """Batches that call the model when they are made."""
 
     def __init__(self, model):
         super().__init__()
@@ -242,7 +242,7 @@ def test_data_may_ask(model, kind):
         return batches if kind == "PyDataset" else generator(batches)
 
     arrays = {"num_samples": 2, "seed": 4, "verbose": 0, "batch_size": 4}
-    # Keras warns where a generator ends before it was told how long it is.
+    # Keras warns if a generator ends and its length was not known.
     draws = {**arrays, "batch_size": None, "steps": 3}
     assert_same(
         [

@@ -26,7 +26,7 @@ def regression():
 
 
 def of_unknown_rows(*batch):
-    """A data set of one batch; how many rows it has, TensorFlow does not know."""
+    """A data set of one batch, whose number of rows TensorFlow does not know."""
     signature = tuple(
         tf.TensorSpec([None, *part.shape[1:]], part.dtype) for part in batch
     )

@@ -1,4 +1,4 @@
-"""Regularizers and constraints act on what is trained, and it is said where not."""
+"""Regularizers and constraints act on trained values; a warning says where not."""
 
 import keras
 import pytest
@@ -33,7 +33,7 @@ def test_what_has_no_effect_is_named(random, arguments, lost, recwarn):
     assert len(said) == bool(lost)
     if lost:
         assert str([f"top/{name}" for name in lost]) in said[0]
-    # As many of them are left to regularize.
+    # The number of those that are left to regularize.
     kept = [name for name in BOTH if name in arguments and "regularizer" in name]
     kept = [name for name in kept if name.split("_")[0] not in lost]
     assert len(model.losses) == len(kept)

@@ -1,4 +1,4 @@
-"""Layers that run anew for their gradient: the same gradient of g, or a refusal."""
+"""Layers that run again for their gradient give the same one of g, or are refused."""
 
 import contextlib
 

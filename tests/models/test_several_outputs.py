@@ -1,4 +1,4 @@
-"""Several inputs and outputs: one likelihood each, and logs that add up."""
+"""Several inputs and outputs have a likelihood each, and logs add up."""
 
 import keras
 import numpy as np
@@ -191,7 +191,7 @@ def test_weights_are_those_of_the_last_compile_and_not_of_the_bound(data):
         assert logs["nll"] == pytest.approx(
             weight * logs["kind_nll"] + logs["size_nll"], rel=1e-5
         )
-        # A bound of the evidence of the data knows nothing of them.
+        # The bound on the evidence of the data does not contain them.
         found.append(model.elbo(x, [kind, size], num_samples=5, seed=1).mean)
     assert found[0] == found[1]
 

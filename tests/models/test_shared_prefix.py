@@ -1,4 +1,4 @@
-"""What draws share is computed once, and changes nothing."""
+"""What draws share is computed only once, which changes no result."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a model inside a strategy's scope can train has to be made inside of it."""
+"""Weights that a model in a strategy's scope trains must be made inside it."""
 
 import keras
 import pytest

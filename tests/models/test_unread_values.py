@@ -1,4 +1,4 @@
-"""Weights loaded where a hypernet generates them have no effect, with a warning."""
+"""Loading weights that a hypernet generates has no effect, and warns."""
 
 import warnings
 
@@ -40,7 +40,7 @@ def test_weights_that_are_loaded_into_the_network_after_it_was_wrapped(call, tmp
     other, model = model_of(1), model_of(0)
     other.primary.save_weights(tmp_path / "network.weights.h5")
     if call == "predict":
-        # What training has moved is not what loading has.
+        # Changes by training are not changes by loading.
         model.fit(X, Y, **QUIET)
     model.primary.load_weights(tmp_path / "network.weights.h5")
     with pytest.warns(UserWarning, match=r"dense.*/scale'.*have no effect"):

@@ -20,7 +20,7 @@ WEIGHTS[0] = [0.0, 1.0]
 
 
 def without(values, counted, other):
-    """Labels with something else in place of those that do not count."""
+    """Labels in which those that do not count are replaced by something else."""
     return np.where(counted, values, other).astype("float32")
 
 
@@ -159,7 +159,7 @@ def test_a_metric_that_takes_no_weights_of_elements_is_named():
         model.evaluate(X, Y, sample_weight=WEIGHTS, verbose=0)
 
 
-#: Numbers of the steps that are no padding.
+#: Numbers of the steps that are not padding.
 STEPS_Y = 40.0 + 9.0 * GENERATOR.normal(size=(ROWS, STEPS, 1))
 
 
@@ -203,7 +203,7 @@ def test_units_of_several_outputs_are_those_of_what_counts_in_each():
 
 
 def test_padding_is_not_warned_of():
-    """What is far is padding alone: a warning would be an error in the tests."""
+    """Only padding is far; a warning would be an error in the tests."""
     model = bhn_tf.baselines.Deterministic(tagger(), "gaussian")
     model.compile("sgd", run_eagerly=True)
     model.fit(SEQUENCES, without(STEPS_Y / 40, REAL[..., None], 1e4), verbose=0)

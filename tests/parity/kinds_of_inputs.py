@@ -64,7 +64,7 @@ def logits(hidden):
 
 
 def of_two(structure):
-    """A network of two inputs in the structure that a function makes of them."""
+    """A network whose two inputs have the structure that a function gives them."""
 
     def make():
         a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
@@ -104,7 +104,7 @@ def _memmap(directory):
 
 
 def _h5(directory):
-    # Closed when it is collected, as users leave it.
+    # Closed only by garbage collection, as users leave it.
     return h5py.File(directory / "x.h5", "w").create_dataset("x", data=X)
 
 
@@ -125,8 +125,8 @@ def _ordered(a, b):
     return collections.OrderedDict([("b", b), ("a", a)])
 
 
-#: Network, what makes the inputs in a directory, the same inputs as stock Keras takes
-#: them in every call.
+#: Network, function that makes the inputs in a directory, and the same inputs in a form
+#: that stock Keras takes in every call.
 KINDS = {
     "numpy": (dense, lambda _: X, X),
     "float64": (dense, lambda _: X.astype("float64"), X),

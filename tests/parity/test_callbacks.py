@@ -1,4 +1,4 @@
-"""Calls inside of calls: a callback that asks changes no number of the outer call."""
+"""A callback that calls the model changes no number of the outer call."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ INNER = {
     "test_on_batch": lambda model: model.test_on_batch(X[:3], Y[:3]),
     "elbo": lambda model: hasattr(model, "elbo") and model.elbo(X, Y, num_samples=2),
 }
-# A batch at once is asked by the same code as many.
+# A single batch runs through the same code as many.
 each_inner = pytest.mark.parametrize(
     "inner",
     [
@@ -27,7 +27,7 @@ each_inner = pytest.mark.parametrize(
 
 
 class Asking(keras.callbacks.Callback):
-    """Asks the model for something after every batch."""
+    """Calls the model after every batch."""
 
     def __init__(self, ask):
         super().__init__()
@@ -86,7 +86,7 @@ def test_of_fit_and_its_validation(make, inner):
     for callbacks in ([], [Asking(INNER[inner])]):
         model = make()
         keras.utils.set_random_seed(1)
-        # Without noise in what is validated, whose seed is fresh.
+        # Validation without noise, since its seed is new every time.
         model.eval_samples = 0
         history = model.fit(
             X,

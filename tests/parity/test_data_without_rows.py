@@ -1,4 +1,4 @@
-"""Data that are no batches are refused in one line that says what to give."""
+"""Data that are not batches are refused in one line that says what to give."""
 
 import keras
 import numpy as np

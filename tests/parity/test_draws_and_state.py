@@ -37,7 +37,7 @@ def with_layer(layer, inputs):
 
 
 class Watched(keras.layers.Layer):
-    """Measures what goes through it."""
+    """Measures what passes through it."""
 
     def __init__(self, metric):
         super().__init__()
@@ -49,14 +49,14 @@ class Watched(keras.layers.Layer):
 
 
 def watched():
-    """In front of the draws, and behind."""
+    """Before the draws, and after them."""
     network = with_layer(Watched("first"), (FEATURES,))
     layers = [*network.layers[:-1], Watched("last"), network.layers[-1]]
     return keras.Sequential([keras.Input((FEATURES,)), *layers])
 
 
 class WatchedModel(keras.Model):
-    """Measures what goes through it itself, as does its layer."""
+    """Measures what passes through it, as does its layer."""
 
     def __init__(self):
         super().__init__()
@@ -173,12 +173,12 @@ def test_evaluation_and_prediction_one_after_the_other(pair):
         expected = keras.ops.softmax(stock.predict(x, **arguments))
         scores = model.predict_uncertainty(x, num_samples=NUM_SAMPLES, **arguments)
         np.testing.assert_allclose(scores["mean"], expected, atol=1e-5)
-        # Equal networks agree: nothing of theirs is uncertain.
+        # Equal networks agree, so that nothing is uncertain.
         np.testing.assert_allclose(scores["mutual_information"], 0.0, atol=1e-5)
 
 
 def test_gradients_of_the_centre(pair):
-    """The gradient by the direction and the bias is that of the same network."""
+    """The gradients by direction and bias are those of the same network."""
     stock, model, x = pair
     model.kl_weight, model.num_examples = 0.0, ROWS
     stock.train_on_batch(x, Y)
@@ -202,7 +202,7 @@ def test_gradients_of_the_centre(pair):
 
 
 class Evaluates(keras.callbacks.Callback):
-    """Evaluates in the midst of training, whose sums go on."""
+    """Evaluates in the middle of training, whose sums go on."""
 
     def on_train_batch_end(self, batch, logs=None):
         self.model.evaluate(X[:2], Y[:2], verbose=0)

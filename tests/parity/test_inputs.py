@@ -1,4 +1,4 @@
-"""What stock Keras takes as inputs we take, in every call, with the same numbers."""
+"""Inputs that stock Keras takes work in every call, with the same numbers."""
 
 import keras
 import numpy as np
@@ -159,7 +159,7 @@ def test_sources_of_batches(name):
 
 
 class DataLoader:
-    """Stands for PyTorch's: batches in lists, as long as the longest of their rows."""
+    """Stands for PyTorch's: batches in lists, padded to their longest row."""
 
     def __iter__(self):
         for start, length in ((0, 3), (6, 5)):
@@ -171,7 +171,7 @@ class DataLoader:
 
 
 class OwnLoader(DataLoader):
-    """One derived from it, which knows how many batches there are."""
+    """A class derived from it that knows its number of batches."""
 
     def __len__(self):
         return 2

@@ -85,7 +85,7 @@ def test_backup_and_restore_goes_on_as_if_nothing_had_happened(tmp_path):
     expected = fit(whole, [annealing])
     with pytest.raises(KeyboardInterrupt):
         fit(make(), [annealing, keras.callbacks.BackupAndRestore(tmp_path), Break()])
-    # Of another seed: everything has to come from the file.
+    # With another seed, so that everything has to come from the file.
     resumed = make(seed=1)
     found = fit(resumed, [annealing, keras.callbacks.BackupAndRestore(tmp_path)])
     assert found == {name: values[2:] for name, values in expected.items()}
@@ -193,7 +193,7 @@ def test_averaged_weights_are_swapped_in_as_in_stock_keras(swap_on_epoch):
 
 
 def test_what_is_saved_at_the_end_of_an_epoch_are_the_averages(tmp_path):
-    """Also of what the hypernet is made of; the last step's weights lie beside them."""
+    """Also averages the hypernet's weights; the last step's weights are kept beside."""
     model = make(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.7))
     callbacks = [
         keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
@@ -205,7 +205,7 @@ def test_what_is_saved_at_the_end_of_an_epoch_are_the_averages(tmp_path):
     )
     for value, kept in zip(model.get_weights(), last.get_weights(), strict=True):
         np.testing.assert_array_equal(value, kept)
-    # What training goes on from, and what is looked at meanwhile.
+    # The weights that training goes on from, and those used meanwhile.
     trained = [v.numpy() for v in first.optimizer._model_variables_moving_average]
     shown = [v.numpy() for v in first.trainable_variables]
     assert all((a != b).any() for a, b in zip(trained, shown, strict=True))

@@ -1,4 +1,4 @@
-"""Labels and weights in every coding: losses, metrics and gradients of stock Keras."""
+"""Labels and weights in every coding give stock Keras's losses, metrics, gradients."""
 
 import keras
 import numpy as np
@@ -35,7 +35,7 @@ ARGUMENTS = {"batch_size": 6, "verbose": 0}
 def assert_same_training(
     stock, model, x, y, factor=1.0, our_y=None, our_weight=None, **weights
 ):
-    """`fit`, `evaluate` and what they leave behind."""
+    """The results of `fit` and `evaluate`, and the trained weights."""
     ours = {**weights} if our_weight is None else {"sample_weight": our_weight}
     our_y = y if our_y is None else our_y
     arguments = {**ARGUMENTS, "shuffle": False}
@@ -116,7 +116,7 @@ def test_a_regression_is_half_the_squared_error_and_a_constant():
     )
     constant, outputs = 0.5 * np.log(2 * np.pi), 2
     stock.optimizer.learning_rate = 0.1
-    # d/dw of the sum of half squares is that of their mean, once for each output.
+    # Half the sum of squares has the gradient of their mean, times half the outputs.
     model.optimizer.learning_rate = 0.1 * 2 / outputs
     expected = np.array(stock.fit(X, y, shuffle=False, **ARGUMENTS).history["loss"])
     history = model.fit(X, y, shuffle=False, **ARGUMENTS).history
@@ -143,7 +143,7 @@ def tagger_twins(ours=bayesian, loss=None, **kwargs):
 
 
 def as_stock_keras_takes(weight):
-    """Weights of rows need an axis for the steps there, those of steps no other."""
+    """Stock Keras needs an axis of steps for weights of rows, no other for steps."""
     if weight is None:
         return None
     return weight[:, None] if weight.ndim == 1 else weight.reshape(ROWS, -1)
@@ -280,7 +280,7 @@ def test_several_outputs(structure, weights, loss_weights):
     y = structure(Y, SIZES)
     expected = stock.fit(X, y, **arguments).history
     history = model.fit(X, y, **arguments).history
-    # Ours are called what they are: the likelihoods' terms, without `loss_weights`.
+    # Ours are named as the likelihoods' terms, without `loss_weights`.
     for name in ("kind", "size"):
         wanted = expected.pop(f"{name}_loss")
         np.testing.assert_allclose(history[f"{name}_nll"], wanted, rtol=1e-5)
@@ -309,7 +309,7 @@ def test_no_labels_at_all_is_an_error_that_says_so(call):
 
 
 def test_one_weight_for_two_outputs_is_refused_in_a_list_too():
-    """A list of one is what it holds where there is one output, and there alone."""
+    """A list of one equals its content if there is one output, and only then."""
     inputs = keras.Input((4,))
     outputs = [keras.layers.Dense(3, name=name)(inputs) for name in "ab"]
     model = Deterministic(keras.Model(inputs, outputs), ["categorical"] * 2)

@@ -1,4 +1,4 @@
-"""Keras's masks: what is padded reaches neither the loss, nor a metric, nor a score."""
+"""With Keras's masks, padding reaches neither loss nor metrics nor scores."""
 
 import keras
 import numpy as np
@@ -77,7 +77,7 @@ def test_training_is_that_of_stock_keras(ours, make, x, weighted):
     y = one_hot(TAGS)
     expected = stock.fit(x, y, **ARGUMENTS, **weights, epochs=2).history
     history = model.fit(x, y, **ARGUMENTS, **weights, epochs=2).history
-    # Recall counts at 0.5 of a probability, and stock Keras shows it logits.
+    # Recall counts from a probability of 0.5, but stock Keras gives it logits.
     expected.pop("recall")
     assert_same_logs(expected, history, REAL)
     assert_same_weights(stock, model)

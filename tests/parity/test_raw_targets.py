@@ -1,4 +1,4 @@
-"""Regression on targets as files have them: far from 0, in a unit of their own."""
+"""Regression on targets as in files: far from 0, in their own unit."""
 
 import keras
 import numpy as np
@@ -92,7 +92,7 @@ def test_units_are_not_sought_without_end(make):
 def test_intervals_cover_what_they_say(trained, level):
     lower, upper = trained.predict_interval(X[200:], level, verbose=0)
     covered = np.mean((lower[:, 0] <= Y[200:]) & (Y[200:] <= upper[:, 0]))
-    # Three standard errors of 200 rows, and what 200 training rows leave open.
+    # Three standard errors of 200 rows, plus the uncertainty of 200 training rows.
     assert covered == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / 200))
 
 
@@ -137,7 +137,7 @@ def test_the_unit_is_that_of_training_rows_alone():
 
 
 def test_outputs_in_several_units(tmp_path):
-    """Of several outputs each has its own unit, and classes have none."""
+    """Each of several outputs has its own unit; classes have none."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))
     names = {"weight": 1, "kind": 2, "height": 1}
@@ -186,7 +186,7 @@ def test_rows_with_unknown_inputs_answer_nan():
     x = X[:4].copy()
     x[0, 1], x[1, 0], x[2, 2] = np.nan, np.inf, -np.inf
     scores = model.predict_uncertainty(x, verbose=0)
-    # The noise of the data is the same wherever one looks.
+    # The noise of the data is the same everywhere.
     assert np.isfinite(scores.pop("aleatoric_std")).all()
     for answer in (
         model.predict(x, verbose=0),

@@ -1,4 +1,4 @@
-"""`fit` with its options, optimizers and layers with state: stock Keras's numbers."""
+"""`fit`, optimizers and layers with state give stock Keras's numbers."""
 
 import keras
 import numpy as np
@@ -124,7 +124,7 @@ def test_optimizers(options):
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float64"])
 def test_policies(policy):
     def make():
-        # A `softmax` in the network, so that both losses begin with its output.
+        # The network has a `softmax`, so that both losses start from its output.
         return keras.Sequential(
             [
                 keras.Input((FEATURES,), dtype="float32"),

@@ -13,7 +13,7 @@ RATE = 0.5
 
 
 def dense(sparse=False):
-    """A network of 4 numbers; the layers of this library stand still in it."""
+    """A network for 4 numbers, in which this library's layers are not random."""
     return keras.Sequential(
         [
             keras.Input((FEATURES,), sparse=sparse),

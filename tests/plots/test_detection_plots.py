@@ -15,7 +15,7 @@ ACCURACY = {"one": [0.9, 0.8, 0.5, 0.1], "other": [0.9, np.nan, 0.6, 0.3]}
 
 
 def fits_a_column(figure) -> bool:
-    """Whether all text is inside the figure and the data have most of its width."""
+    """Whether all text is inside the figure, and the data fill most of its width."""
     figure.canvas.draw()
     width, height = figure.canvas.get_width_height()
     legends = [*figure.legends, *filter(None, (a.get_legend() for a in figure.axes))]

@@ -1,4 +1,4 @@
-"""Figures: what is drawn, with real matplotlib, and that nothing global is touched."""
+"""Figures, drawn with real matplotlib, show the data and change no global state."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def test_figures_have_column_width_labels_and_readable_text(predictions):
         for ax in figure.axes:
             assert ax.get_ylabel()
             assert {t.get_fontsize() for t in ax.get_yticklabels()} == {8}
-            # Nothing is pushed aside by labels or the legend.
+            # Labels and the legend push nothing aside.
             box = ax.get_window_extent()
             assert box.width > 0.6 * width and box.height > 0.1 * height
             if ax.get_legend():
@@ -234,7 +234,7 @@ def test_regression_bands_are_multiples_of_the_standard_deviation():
                 [y.min(), y.max()], [m - width * s, m + width * s]
             )
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [1, 2, 3])
-    # Training data outside the grid of `x` stay in sight.
+    # Training data outside the grid of `x` stay visible.
     assert ax.get_xlim()[1] == pytest.approx(2.0)
 
 

@@ -1,4 +1,4 @@
-"""Models to be scored with, and what files are made with and compared."""
+"""Models to score with, and functions that make and compare files."""
 
 import csv
 
@@ -67,7 +67,7 @@ def example(**features):
     }
     feature = {}
     for name, values in features.items():
-        # NumPy would cut the zeros off the end of bytes.
+        # NumPy would cut off zeros at the end of bytes.
         is_bytes = isinstance(values, list) and isinstance(values[0], bytes)
         values = np.asarray(values, object if is_bytes else None).ravel()
         feature[name] = kinds[values.dtype.kind](values.tolist())

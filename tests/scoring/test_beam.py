@@ -1,4 +1,4 @@
-"""The Beam transform gives the scores that the files get, on Beam's local runner."""
+"""The Beam transform gives the same scores as files get, on Beam's local runner."""
 
 import warnings
 
@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 
     from bhn_tf.beam import SavedModelHandler, ScoreRows, WriteScores
 
-# What Beam and its runner warn of while they work is not ours.
+# Warnings of Beam and its runner are not ours.
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")
 
 
@@ -55,7 +55,7 @@ def test_every_row_has_the_scores_of_the_model_in_every_form(vectors, x):
             for name, values in columns.items():
                 assert row[name] == pytest.approx(values[row["id"]], abs=1e-5)
 
-    # One pipeline, for its start is what costs.
+    # One pipeline, since starting it takes most of the time.
     with pipeline() as p:
         for form in (as_arrays, as_dictionaries, as_tensors, as_examples):
             name = form.__name__
@@ -117,14 +117,14 @@ def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
         files = sorted(record_file.glob("scores-*.parquet"))
         assert len(files) == num_workers
         assert sorted(row["id"] for row in read_scores(record_file)) == ids
-        # As if killed while files are moved to their places.
+        # As if it was killed while files were moved to their places.
         files[0].unlink()
     write_scores(vectors, record_file, num_workers=1)
     assert sorted(row["id"] for row in read_scores(record_file)) == ids
 
 
 def test_batches_of_other_records_than_before(vectors, x):
-    """They are parsed with what was traced for the first batch, where that fits."""
+    """They are parsed with the function traced for the first batch, if it fits."""
     handler = SavedModelHandler(vectors)
     model = handler.load_model()
     mean = model.columns(list(x))["mean_0"]

@@ -1,4 +1,4 @@
-"""Whatever a file to be scored holds: right rows, or a `ScoringProblem`."""
+"""Any file to be scored gives the right rows, or a `ScoringProblem`."""
 
 import io
 import json
@@ -49,7 +49,7 @@ PICTURES = [example(inputs=[image]) for image in ENCODED]
 
 
 def read(path, specs):
-    """The rows of a file as scoring reads them; none of one that is refused."""
+    """The rows of a file as scoring reads them; none if it is refused."""
 
     def rows():
         (source,) = open_sources([str(path)])
@@ -116,7 +116,7 @@ def test_files_of_records_that_are_damaged(
 @few(100)
 @hypothesis.given(any_bytes(*ENCODED), strategies.sampled_from([IMAGES, ANY_SIZE]))
 def test_images(tmp_path_factory, contents, specs):
-    """One that is broken costs its row, and no other one."""
+    """A broken record costs only its own row."""
     folder = tmp_path_factory.getbasetemp() / "fuzzed-images"
     folder.mkdir(exist_ok=True)
     (folder / "a.png").write_bytes(ENCODED[0])

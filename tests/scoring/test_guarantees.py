@@ -1,4 +1,4 @@
-"""Columns of calibrated models: the interval or the set that is promised."""
+"""Columns of calibrated models hold the promised intervals or sets."""
 
 import keras
 import numpy as np
@@ -54,7 +54,7 @@ def test_a_set_is_a_column_of_names(sets, served_sets, tmp_path):
     other = tmp_path / "other.csv"
     score(served_sets, [f"{tmp_path}/x.npy"], other, level=np.float32(0.8))
     assert read(other) == table
-    # The same run is done; another level is another run.
+    # The same run is finished; another level is another run.
     assert score(served_sets, [f"{tmp_path}/x.npy"], output, level=0.8).num_rows == 0
     for level in (0.7, None):
         with pytest.raises(scoring.ScoringProblem, match="level differ"):

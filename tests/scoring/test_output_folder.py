@@ -1,4 +1,4 @@
-"""An output belongs to one run; what no run has written is nobody's to delete."""
+"""An output belongs to one run; files that no run has written are never deleted."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_overwriting_deletes_parts_alone(output, again):
     (output / "part-of-mine.csv").write_text("mine")
     (output / "plots").mkdir()
     (output / "plots" / "part-00000-00000.csv").write_text("mine")
-    # What a killed run leaves behind is its own.
+    # What a killed run left behind counts as its own.
     (output / ".77.part-00000-00001.csv").write_text("half")
     with pytest.raises(scoring.ScoringProblem, match="another run"):
         again(output)
@@ -57,7 +57,7 @@ def test_overwriting_deletes_parts_alone(output, again):
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"model": 1}', "[" * 20_000, None])
 def test_a_folder_that_is_no_output_is_not_touched(output, again, text):
-    """The file that proves it is damaged, another program's, or missing."""
+    """The file that identifies a run is damaged, another program's, or missing."""
     (output / "_run.json").unlink()
     if text is not None:
         (output / "_run.json").write_text(text)
@@ -124,7 +124,7 @@ def test_a_second_run_into_an_output_is_refused(vectors, x, tmp_path, overwrite)
 
     assert score(*arguments, on_progress=second_run).num_rows == NUM_ROWS
     assert len(refused) == 6
-    # Its lock ended with it; and a finished output is shown, not asked for a lock.
+    # Its lock ended with it, and a finished output needs no lock to be shown.
     assert score(*arguments).num_rows == 0
     os.unlink(tmp_path / "out.csv" / ".lock")
     assert score(*arguments).num_kept == 3

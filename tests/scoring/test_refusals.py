@@ -1,4 +1,4 @@
-"""What does not fit is refused, before any work where it can be seen."""
+"""What does not fit is refused, if possible before any work."""
 
 import os
 import sys

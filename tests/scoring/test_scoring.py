@@ -70,7 +70,7 @@ def test_a_folder_of_images(images, pictures, tmp_path):
     ]
     for name, image in zip(names, pictures, strict=True):
         (folder / name).write_bytes(tf.io.encode_png(image).numpy())
-    # What is hidden is no row: notebooks keep copies in such folders.
+    # Hidden files are not rows: notebooks keep copies in such folders.
     for name in (".ipynb_checkpoints/00-checkpoint.png", "more/.cache/a/b.png", ".png"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((folder / "00.png").read_bytes())
@@ -138,7 +138,7 @@ def test_a_model_of_several_inputs(tmp_path):
 
 
 def test_a_file_that_is_larger_than_the_memory_in_use(vectors, tmp_path):
-    """A gigabyte that the disk does not hold either: only what is read is loaded."""
+    """A sparse file of a gigabyte: only what is read is loaded."""
     resource = pytest.importorskip("resource", reason="memory is measured by it")
     shape = (1 << 26, 4)
     path = tmp_path / "x.npy"

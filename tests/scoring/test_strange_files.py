@@ -164,7 +164,7 @@ def test_what_is_no_array_of_numbers_is_refused(vectors, tmp_path, name):
 def test_infinity_that_was_given_and_numbers_the_other_way_round(vectors, x, tmp_path):
     x[2, 1] = np.inf
     np.save(tmp_path / "br[1].npy", x.astype(">f8"))
-    # A name that is a pattern, too.
+    # A name that is also a pattern.
     ids = check(vectors, [f"{tmp_path}/br[1].npy"], tmp_path / "out.csv", x)
     assert ids[0] == f"{tmp_path}/br[1].npy:0"
 
@@ -206,7 +206,7 @@ def test_records_of_no_sense_are_refused(vectors, tmp_path, name, place):
 
 
 def tensor_of_few_bytes(*shape):
-    """One value that stands for all."""
+    """One value that stands for all elements."""
     proto = tf.make_tensor_proto(np.zeros(1, "float32"))
     proto.ClearField("tensor_content")
     proto.float_val.append(0.0)
@@ -230,7 +230,7 @@ def test_a_tensor_of_few_bytes_is_never_unpacked(
     path = tmp_path / "x.tfrecord"
     # TensorFlow would ask for 16 GiB and more.
     write_records(path, [good, good, tensor_of_few_bytes(*large), good])
-    # Without what TensorFlow says of its graph.
+    # Without TensorFlow's words about its graph.
     told = r"row 2: the record cannot be read: A tensor of the shape .* Records have"
     with pytest.raises(scoring.ScoringProblem, match=told):
         score(request.getfixturevalue(model), [str(path)], tmp_path / "out.csv")

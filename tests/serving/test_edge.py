@@ -1,4 +1,4 @@
-"""Frozen ensembles in LiteRT: its own operations, the answers of the model."""
+"""Frozen ensembles in LiteRT need only its own operations and answer the same."""
 
 import keras
 import numpy as np
@@ -36,7 +36,7 @@ def test_answers_in_litert_are_those_of_the_model(make, tmp_path):
     path = model.export(
         tmp_path, ensemble=True, signatures="serving_default", **settings
     )
-    # Without Flex operations, which the converter does not take unless it is told to.
+    # Without Flex operations, which the converter uses only if told to.
     converter = tf.lite.TFLiteConverter.from_saved_model(
         path, signature_keys=["serving_default"]
     )

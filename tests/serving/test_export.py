@@ -61,13 +61,13 @@ FROZEN = {"num_samples": 5, "ensemble": True, "seed": 7}
 
 def load(path):
     served = tf.saved_model.load(path)
-    # The functions die with what was loaded.
+    # The functions do not outlive the loaded object.
     return served, served.signatures
 
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
-    """Returns a model by its name, where it was exported, and its signatures, once."""
+    """Returns a model by name, its folder and its signatures; exports it only once."""
 
     @functools.cache
     def make(name, is_frozen):
@@ -203,7 +203,7 @@ def two_by_two(names, as_dictionary):
     ],
 )
 def test_several_inputs_and_outputs(names, as_dictionary, arguments, outputs, tmp_path):
-    # Twice without names, for Keras counts the layers of a process.
+    # Twice without names, since Keras counts the layers of a process.
     for _ in range(1 if names else 2):
         model = two_by_two(names, as_dictionary)
         _, served = load(model.export(tmp_path, num_samples=2))

@@ -1,4 +1,4 @@
-"""What a model card tells is what it was given, as JSON that every reader takes."""
+"""A model card holds what it was given, as JSON that every reader takes."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Inputs named as the columns of a file are: served under names that can be told."""
+"""Inputs named like columns of a file are served under predictable names."""
 
 import json
 import pathlib
@@ -23,9 +23,9 @@ from bhn_tf.serving.names import output_names, served_names
         ),
         (["2nd", "_x", "%"], ["input_2nd", "input__x", "input__"]),
         (["class", "self", "lambda"], ["input_class", "input_self", "input_lambda"]),
-        # Who has the name already keeps it, wherever it stands.
+        # An input that has the name already keeps it, whatever its position.
         (["a b", "a_b", "a-b", "a_b_2"], ["a_b_3", "a_b", "a_b_4", "a_b_2"]),
-        # TensorFlow takes these for one.
+        # TensorFlow takes these for one name.
         (["Mean", "MEAN", "mean"], ["Mean", "MEAN_2", "mean_3"]),
         # Free for the scalars of `sample`.
         (["num samples", "Seed"], ["num_samples_2", "Seed_2"]),
@@ -86,7 +86,7 @@ def test_columns_of_a_file_are_trained_on_exported_and_asked(as_dictionary, tmp_
 
 
 def test_outputs_are_named_by_keys_or_by_layers_and_not_by_counters():
-    """A key that is like a name of Keras's is still a key."""
+    """A key that looks like one of Keras's names is still a key."""
     inputs = keras.Input((3,))
     first, second = WeightNormDense(2), WeightNormDense(2)
     own = WeightNormDense(2, name="own")

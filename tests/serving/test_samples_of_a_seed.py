@@ -1,4 +1,4 @@
-"""A served model answers a seed with the samples that Python has for it."""
+"""A served model gives the same samples for a seed as Python does."""
 
 import keras
 import numpy as np

@@ -1,9 +1,8 @@
 """Trainers that are killed: `killed.py FOLDER NUM_KILLS [tiny|classification]`.
 
-Each run is a process of its own, a fork of this one, which has imported all and done
-nothing yet. It is killed at random moments and started again until it ends; then the
-next one begins, until all kills are spent. What each has left has to equal what a run
-without any kill has left.
+Each run is a fork of this process, which has only imported the modules. It is killed at
+random moments and started again until it ends; then the next one begins, until all
+kills are spent. Each run has to leave the same files as a run without kills.
 """
 
 import dataclasses
@@ -64,7 +63,7 @@ class Tiny:
         )
         model = bhn_tf.BayesianHypernet(network, "mean_field", num_examples=24)
         schedule = keras.optimizers.schedules.CosineDecay(1e-2, 3 * self.config.epochs)
-        # A few steps take less time than their graph.
+        # Eager, since a few steps take less time than their graph.
         model.compile(
             keras.optimizers.Adam(schedule), metrics=["accuracy"], run_eagerly=True
         )
@@ -94,10 +93,10 @@ RUNS = {"tiny": tiny, "classification": small_classification}
 
 
 def forked(run, folder, seconds=None):
-    """Whether a run in a process of its own came to its end, before it was killed."""
+    """Whether a run in its own process ended before it was killed."""
     process = os.fork()
     if not process:
-        # Every epoch is kept, so that a kill falls among the files of all.
+        # Every epoch is kept, so that kills fall between the files of any epoch.
         training._SECONDS_BETWEEN_CHECKPOINTS = 0.0
         status = 1
         try:
@@ -111,7 +110,7 @@ def forked(run, folder, seconds=None):
             os._exit(status)
     if seconds is not None:
         time.sleep(seconds)
-        # Where the run has ended meanwhile, nobody has taken its number yet.
+        # If the run has ended meanwhile, its process id is not yet taken by another.
         os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     if os.WIFSIGNALED(status):
@@ -122,7 +121,7 @@ def forked(run, folder, seconds=None):
 
 
 def left_by(folder):
-    """What has to be equal: the history, the results, and every weight."""
+    """What must be equal: the history, the results, and every weight."""
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     results = json.loads((folder / "results.json").read_text())
     model = keras.saving.load_model(folder / "model.keras")
@@ -137,7 +136,7 @@ def left_by(folder):
 
 
 def is_checkpoint(path):
-    """Which of the last two there are depends on the moment of a kill."""
+    """The moment of a kill decides which of the last two exist."""
     return path.parent.name == "checkpoints" and path.suffix == ".keras"
 
 

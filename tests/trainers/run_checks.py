@@ -1,4 +1,4 @@
-"""What every trainer promises of its run: the same checks for all."""
+"""Checks of what every trainer promises about its runs."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def check_folder(run: Finished, files, capsys, is_exported=False) -> None:
     assert json.loads((run.folder / "results.json").read_text()) == run.results
     for line in (run.folder / "metrics.jsonl").read_text().splitlines():
         assert {"method", "epoch"} <= set(json.loads(line))
-    # No trace of how files are written.
+    # No temporary files are left.
     assert not [p for p in run.folder.rglob(".*") if p.name.count(".") > 2]
     before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
     assert run.trainer.run(run.config) == run.results
@@ -45,7 +45,7 @@ def check_folder(run: Finished, files, capsys, is_exported=False) -> None:
 
 
 def repeat_without_results(run: Finished, folder, capsys) -> dict:
-    """The results that a copy of a run finds again, killed before it wrote them."""
+    """The results that a copy of a run finds again, killed before writing them."""
     shutil.copytree(run.folder, folder)
     (folder / "results.json").unlink()
     capsys.readouterr()
@@ -56,7 +56,7 @@ def repeat_without_results(run: Finished, folder, capsys) -> dict:
 
 
 def check_refused(trainer, message: str, folder, flags: dict) -> None:
-    """Flags without sense end a run with their name, and nothing written."""
+    """Senseless flags end a run that names them and writes nothing."""
     with pytest.raises(UsageProblem, match=message):
         trainer.run(trainer.Config(output_dir=str(folder), **flags))
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""Curves of active learning, small: the folder, and what the questions were."""
+"""Curves of active learning, small: the folder, and the rows asked for."""
 
 import json
 

@@ -54,7 +54,7 @@ def test_results_hold_every_method_attack_and_curve(finished):
             # Rows against themselves.
             for score, auroc in curves["adversary_auroc"].items():
                 assert auroc[0] == pytest.approx(0.5)
-                # The mean over step sizes, of which there is one.
+                # The mean over step sizes, of which there is only one.
                 assert curves["mean_adversary_auroc"][score] == auroc[1]
 
 
@@ -90,7 +90,7 @@ def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
 def test_a_run_killed_before_its_results_repeats_them(
     finished, tmp_path, capsys, monkeypatch
 ):
-    # One network with draws stands for the other two, which take long.
+    # One method with draws stands for the other two, which take long.
     monkeypatch.setattr(adversarial_detection, "_METHODS", ("deterministic",))
     again = repeat_without_results(finished, tmp_path / "run", capsys)
     assert set(again["methods"]) == {"deterministic", "bhn_realnvp"}
@@ -101,7 +101,7 @@ def test_a_run_killed_before_its_results_repeats_them(
 
 
 class Brightness:
-    """Says class 1 for bright rows, with as much doubt as they are grey."""
+    """Predicts class 1 for bright rows, and is less sure the greyer a row is."""
 
     def predict_uncertainty(self, x, **options):
         p = x.mean(axis=(1, 2, 3))

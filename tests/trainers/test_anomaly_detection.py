@@ -1,4 +1,4 @@
-"""Anomaly detection, small: the folder, and that each number is of its rows."""
+"""Anomaly detection, small: the folder, and that each number is of the right rows."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_results_hold_every_method_set_score_and_measure(finished):
     # One network alone has nothing to disagree about: the score is chance.
     plain = results["methods"]["deterministic"]["detection"]["uniform"]
     assert plain["mutual_information"]["auroc"] == 0.5
-    # 512 training and 1,000 test rows, of which the excluded class is neither.
+    # 512 training and 1,000 test rows, without the excluded class.
     rows = results["rows"]
     assert rows["train"] + rows["test"] + rows["class 3"] == 1512
     assert rows["uniform"] == rows["gaussian"] == rows["test"]

@@ -1,4 +1,4 @@
-"""The main job, small: the folder that the contract promises."""
+"""The main job, small: the folder that the design promises."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_results_hold_every_method_and_measure(finished):
             assert 0 <= option["coverage"] <= 1
             assert option["coverage"] == 0 or option["risk"] <= float(rate)
     assert results["config"]["units"] == [16]
-    # Whatever a few steps of training have left to find.
+    # Its findings after a few steps of training do not matter.
     assert set(results["diagnosis"]) == {"bhn"}
     assert results["diagnosis"]["bhn"]["measurements"]["kl"]["value"] > 0
 
@@ -44,7 +44,7 @@ def test_the_center_is_measured_beside_the_mean(finished):
     assert set(methods["bhn"]["center"]) == {"accuracy", "nll", "ece"}
     assert methods["mc_dropout"]["center"] != methods["mc_dropout"]["nll"]
     assert "center" not in methods["deterministic"]
-    # The bound: what is optimised holds more than the fit to the data.
+    # The optimised bound contains more than the fit to the data.
     num_rows = 512
     assert methods["bhn"]["bound"] > methods["bhn"]["kl"] / num_rows > 0
 

@@ -1,4 +1,4 @@
-"""Flags of which no model can be made end a comparison with nothing written."""
+"""Flags that make no model end a comparison, which writes nothing."""
 
 import numpy as np
 import pytest

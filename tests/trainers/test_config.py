@@ -113,7 +113,7 @@ def test_a_flag_that_is_declared_again_keeps_its_check():
 
 
 def screen(*arguments):
-    """Starts the main job as a user does; returns its status and what it shows."""
+    """Starts the main job like a user; returns its status and output."""
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     process = subprocess.run(
         [sys.executable, "-m", "trainers.classification", *arguments],

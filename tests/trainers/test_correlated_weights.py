@@ -1,4 +1,4 @@
-"""Correlated weights: the share of small p-values, beside that of a mean field."""
+"""Correlated weights: the share of small p-values, compared with a mean field's."""
 
 import pytest
 

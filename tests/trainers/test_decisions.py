@@ -1,4 +1,4 @@
-"""Sets, counts and waiting times: rows that are kept, and what is measured of them."""
+"""Sets, counts and waiting times: rows are kept, and measured correctly."""
 
 import dataclasses
 import json

@@ -69,7 +69,7 @@ def test_the_page_loads_nothing_from_elsewhere(client):
 
 
 def of(*pixels, rest="0"):
-    """A question as text: these pixels, and the rest of 784."""
+    """A request as text: these pixels, then `rest` up to 784."""
     return f'{{"pixels": [{", ".join([*pixels, *[rest] * (784 - len(pixels))])}]}}'
 
 
@@ -116,7 +116,7 @@ def test_a_question_larger_than_its_picture_is_not_read(client):
 
 
 def test_other_pages_cannot_ask(client):
-    # A form of any page sends this without being asked.
+    # A form on any page can send this without a preflight request.
     response = client.post("/answer", data=of(), content_type="text/plain")
     assert response.status_code == 400
     for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
@@ -174,7 +174,7 @@ def test_a_model_of_floats_with_frozen_draws(tmp_path):
     np.testing.assert_allclose(answer["mean"], mean[0], rtol=1e-5)
     assert np.shape(answer["samples"]) == (5, 3)
 
-    # One whose training has diverged.
+    # A model whose training has diverged.
     model.primary.layers[-1].bias.assign([np.nan] * 3)
     path = model.export(tmp_path, 5, ensemble=True)
     client = create_app(path).test_client()
@@ -194,7 +194,7 @@ NAMES = [f"kind {index}" for index in range(3)]
 
 
 def of_pictures(likelihood, units, score=None):
-    """A network of pictures, and what it has to predict of 60 of them."""
+    """A network for pictures, and the targets of 60 of them."""
     layers = networks.keras.layers
     network = networks.keras.Sequential(
         [networks.keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(units)]
@@ -308,7 +308,7 @@ def several(tmp_path_factory):
 
 
 def answered(several, output, level=None):
-    """What the page of an output knows and answers of the first picture."""
+    """The facts on the page of an output, and its answer for the first picture."""
     from bhn_tf.demo import create_app
 
     _, pictures, path = several
@@ -339,7 +339,7 @@ def test_an_output_of_classes_is_shown(several):
 
 
 def test_levels_are_those_of_all_outputs_that_are_asked_together(several):
-    # 60 rows reach 95 %, but `rare` is asked for its set at the same level.
+    # 60 rows reach 95 %, but the set of `rare` is asked for at the same level.
     for output, levels in (
         ("size_class", [0.5, 0.8, 0.9]),
         ("rare", [0.5, 0.8, 0.9]),
@@ -377,7 +377,7 @@ def test_an_output_has_to_be_named_and_known(several, tmp_path):
     demo.make_server(dataclasses.replace(config, output="rare")).server_close()
     with pytest.raises(ScoringProblem, match="no outputs with names.*'age'"):
         create_app(CONFIG.saved_model, output="age")
-    # Numbers of which nothing is promised.
+    # Numbers without a promise.
     path = model.export(tmp_path, ("serving_default", "predict_set"))
     with pytest.raises(ScoringProblem, match="output 'size'.*a calibrated model of"):
         create_app(path, output="size")
@@ -408,7 +408,7 @@ def test_what_cannot_be_served_is_named(tmp_path):
                 demo.make_server(dataclasses.replace(CONFIG, **wrong))
     from bhn_tf.demo import create_app
 
-    # No request may ask for more.
+    # Requests may not ask for more.
     with pytest.raises(ScoringProblem, match="`num_draws` from 1 to 10000, got 20000"):
         create_app(CONFIG.saved_model, num_draws=20_000)
     with pytest.raises(UsageProblem, match="--num_draws=20000"):
@@ -419,7 +419,7 @@ def test_what_cannot_be_served_is_named(tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch, request):
-    """Where a server listens that is soon out of patience, or out of threads."""
+    """The address of a server that soon runs out of patience or threads."""
     pytest.importorskip("flask", reason="needs the extra `demo`")
     monkeypatch.setattr(demo, "_SECONDS", getattr(request, "param", 0.3))
     monkeypatch.setattr(demo, "_MOST_CONNECTIONS", 2)
@@ -477,7 +477,7 @@ def test_more_clients_than_it_bears_are_sent_away(impatient):
         for _ in range(2):
             stack.enter_context(socket.create_connection(impatient, timeout=10))
         assert answer() == b""
-    # Those that go make room.
+    # Closed connections make room.
     deadline = time.monotonic() + 10
     while not (found := answer()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -545,7 +545,7 @@ def browser():
 
 @contextlib.contextmanager
 def opened(browser, address, answered):
-    """A page that has answered for the empty pad; errors of its script are ours."""
+    """A page that has answered for the empty pad; its script may not fail."""
     page = browser.new_page(viewport={"width": 1180, "height": 700})
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))

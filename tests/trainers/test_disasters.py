@@ -1,4 +1,4 @@
-"""Full disks, folders that go, clocks set back: a clear end, the last state kept."""
+"""Full disks, lost folders, clocks set back: a clear end, and the last state kept."""
 
 import contextlib
 import dataclasses
@@ -67,14 +67,14 @@ def run(folder, happens=None, **flags):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The folder of a run that nothing happens to, and what it finds."""
+    """The folder of a run without an incident, and its results."""
     folder = tmp_path_factory.mktemp("lucky") / "run"
     return folder, run(folder)
 
 
 @pytest.fixture
 def expected(finished):
-    """What a run finds that nothing happens to."""
+    """The results of a run without an incident."""
     return finished[1]
 
 
@@ -119,14 +119,14 @@ def test_a_disk_that_is_full_from_the_start(small_disk, expected):
 def test_a_disk_that_fills_up(small_disk, expected):
     with pytest.raises(UsageProblem, match="No space left on device.*goes on when"):
         run(small_disk / "run", lambda: fill(small_disk))
-    # The last good one, and nothing that is half a file.
+    # The last good one, and no half-written files.
     assert checkpoints(small_disk / "run") == ["bhn-00001.keras"]
     (small_disk / "filler").unlink()
     assert run(small_disk / "run") == expected
 
 
 def test_files_that_may_not_grow(tmp_path, expected):
-    """As a quota is, where no disk can be mounted."""
+    """Like a quota, if no disk can be mounted."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -167,7 +167,7 @@ def test_a_folder_that_can_only_be_read(small_disk, expected):
     remount("rw")
     assert run(small_disk / "run") == expected
     remount("ro")
-    # A finished one is shown.
+    # A finished run is shown.
     assert run(small_disk / "run") == expected
 
 
@@ -187,7 +187,7 @@ def test_memory_that_is_used_up(tmp_path, expected, error):
 
 
 def test_a_clock_that_is_set_back(tmp_path, expected, monkeypatch):
-    """What is newest is told by its name, and times by a clock that only goes on."""
+    """Names tell which is newest, and times come from a monotonic clock."""
 
     def set_back():
         monkeypatch.setattr(time, "time", lambda: 1e9)

@@ -32,7 +32,7 @@ def test_results_compare_both_networks(finished):
         assert set(found["auroc"]) == {"uniform", "photographs"}
     table = finetune._table(results)
     assert "fine-tuned BHN" in table and "posterior mean" in table
-    # Of the layers before a batch normalisation its γ is random.
+    # For layers before a batch normalisation, its γ is random.
     layers = ["batch_normalization"] * 3 + ["dense"]
     assert [name.rstrip("_0123456789") for name in results["posterior"]] == layers
     assert "has γ generated" in results["conversion"]

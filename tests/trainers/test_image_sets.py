@@ -1,4 +1,4 @@
-"""What is learned and what is none of it: names, folders, shapes and rows."""
+"""Sets that are learned and sets of anomalies: names, folders, shapes and rows."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ def test_a_folder_of_ones_own_is_brought_to_the_shape_and_named_after_its_end(tm
     found = load_anomalies(CommonConfig(), names, SHAPE, num_rows=4)
     assert list(found) == ["letters", "uniform"]
     assert all(x.shape == (4, *SHAPE) for x in found.values())
-    # Rows from all of the folder, not from its first class alone.
+    # Rows from the whole folder, not only from its first class.
     values = 255 * found["letters"].mean(axis=(1, 2, 3))
     np.testing.assert_allclose(values, [0, 50, 100, 150], atol=1e-3)
 

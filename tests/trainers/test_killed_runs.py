@@ -1,4 +1,4 @@
-"""A run that was killed at random moments leaves what a run without a kill leaves."""
+"""A run killed at random moments leaves the same as a run without kills."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ def run(folder, *arguments, timeout):
 
 def test_three_kills(tmp_path):
     assert "3 kills over" in run(tmp_path, "3", timeout=1200)
-    # No trace of how files are written, and no checkpoint but the last two.
+    # No temporary files, and no checkpoints but the last two.
     for folder in tmp_path.glob("killed-*/checkpoints"):
         assert len(list(folder.glob("*.keras"))) <= 2
         assert not [p for p in folder.iterdir() if p.name.startswith(".")]

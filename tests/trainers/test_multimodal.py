@@ -1,4 +1,4 @@
-"""Two modes: exact numbers beside those of the draws, in a complete folder."""
+"""Two modes: exact numbers beside those from draws, in a complete folder."""
 
 import numpy as np
 import pytest

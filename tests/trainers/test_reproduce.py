@@ -1,4 +1,4 @@
-"""Rows run one by one, are kept, and make the page by themselves."""
+"""Rows run one by one, are kept, and make up the page."""
 
 import dataclasses
 import json
@@ -65,7 +65,7 @@ def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
             _save(results, f"small/{name}-seed{seed}", _results(**{method: entry}))
         values = values_of(table, results)
         assert bool(values) == (seed == 4)
-    # Without what none has, and without the row that was not run.
+    # Without metrics that no row has, and without the row that was not run.
     assert list(values) == ["accuracy", "NLL"]
     assert list(values["accuracy"]) == ["first", "second"]
     figure = paired_boxes(values)
@@ -149,7 +149,7 @@ def test_every_trainer_takes_the_flags_of_its_rows(scale):
     assert len(configs) >= len(TABLES)
     for config in configs:
         assert config.is_smoke == (scale == "smoke")
-        # What stands for all rows of a set has not as many as a table may ask for.
+        # The small substitute for a set has fewer rows than a table may ask for.
         assert not config.is_smoke or not getattr(config, "train_size", 0)
 
 

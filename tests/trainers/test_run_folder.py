@@ -21,7 +21,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def warned(monkeypatch):
-    """What is warned of, as text."""
+    """The warnings, as text."""
     messages = []
     monkeypatch.setattr(
         logging, "warning", lambda text, *values: messages.append(text % values)
@@ -156,7 +156,7 @@ def test_a_folder_answers_for_no_other_data_of_the_same_names(
     again = dataclasses.replace(config, overwrite=True)
     experiment.run(Measured(again, some_data(**changed)))
     experiment.run(Measured(config, some_data(**changed)))
-    # Where the data are gone, what was found can still be shown.
+    # If the data are gone, the results can still be shown.
     capsys.readouterr()
     experiment.run(Measured(config, None))
     shown = capsys.readouterr().out
@@ -172,7 +172,7 @@ def test_a_folder_that_knows_no_data_yet_goes_on_and_learns_them(config):
     assert experiment.run(Measured(config, some_data()))["mean"] == 0.0
     (path / "results.json").unlink()
     experiment.run(Measured(config, some_data()))
-    # So with what is asked for later.
+    # The same holds for what is asked for later.
     more = {**some_data(), "more": np.zeros(3)}
     (path / "results.json").unlink()
     experiment.run(Measured(config, more))
@@ -231,7 +231,7 @@ def test_overwrite_makes_room_for_the_first_version_of_an_export(config):
         again = dataclasses.replace(config, overwrite=overwrite)
         with RunFolder(again, "name") as folder:
             folder.export(Model(), {"nll": 1.0})
-            # Once: a killed run finds it.
+            # Only once: a killed run finds it.
             folder.export(Model(), {"nll": 2.0})
         written = folder.path / "saved_model" / "1" / "saved_model.pb"
         assert json.loads(written.read_text()) == {"nll": 1.0}
@@ -337,7 +337,7 @@ def test_a_kill_between_the_two_files_of_a_row_loses_neither(config, write, is_d
             patch.setattr(owner, write, killed)
             with pytest.raises(KeyboardInterrupt):
                 kept.add({"split": 1})
-        # As trainers go on: with what is not kept.
+        # As when a trainer goes on with what is not kept.
         for split in sorted({0, 1} - {row["split"] for row in kept.read()}):
             kept.add({"split": split})
         assert [row["split"] for row in kept.read()] == [0, 1]

@@ -1,4 +1,4 @@
-"""The command that scores files: killed, it goes on; what it refuses, it names."""
+"""The command that scores files goes on after a kill, and names what it refuses."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ def test_digits_are_scored(digits, tmp_path, capsys):
 
 
 def test_a_killed_command_goes_on(tmp_path):
-    """SIGKILL while it works: what is on the disk is whole, and is kept."""
+    """After SIGKILL during work, files on disk are whole and are kept."""
     rows = 10_000
     path = tmp_path / "x.npy"
     array = np.lib.format.open_memmap(path, "w+", np.uint8, (rows, 28, 28, 1))

@@ -1,4 +1,4 @@
-"""The served example: its README, its answers, and a check that can fail."""
+"""The served example: its README, its answers, and a check that is able to fail."""
 
 import dataclasses
 import http.server

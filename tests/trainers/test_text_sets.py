@@ -1,4 +1,4 @@
-"""Rows of Python's manual: a text, what follows, and texts that are none of it."""
+"""Rows of Python's manual: a text, its continuation, and unrelated texts."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_a_label_is_the_character_that_follows(splits):
 
 
 def test_paragraphs_are_for_training_or_for_testing(splits):
-    """But for phrases that stand in several of them."""
+    """Except for phrases that occur in several of them."""
     rows = {row.tobytes() for row in splits["train"][0]}
     assert len(splits["test"][0]) == 10_000
     shared = np.mean([row.tobytes() in rows for row in splits["test"][0]])

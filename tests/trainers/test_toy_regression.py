@@ -35,7 +35,7 @@ def test_results_compare_each_bayesian_panel_with_monte_carlo(finished):
     assert panels["deterministic"]["epistemic_std"] == {"data": 0.0, "outside": 0.0}
     for name in ("scales", "all_weights"):
         found = panels[name]
-        # The same noise on both sides: what differs is the posterior alone.
+        # The same noise on both sides, so that only the posterior differs.
         assert found["noise_std"] == pytest.approx(found["hmc"]["noise_std"])
         for region in ("data", "outside"):
             compared = found["epistemic_std_to_hmc"][region]

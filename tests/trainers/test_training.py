@@ -1,4 +1,4 @@
-"""A run that was stopped goes on as if it had not been."""
+"""A stopped run goes on as if it had not been stopped."""
 
 import keras
 import numpy as np

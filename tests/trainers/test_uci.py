@@ -1,4 +1,4 @@
-"""The comparison on UCI's sets: rows that are kept, added to, and summed up."""
+"""The comparison on UCI's sets: rows are kept, added to, and summed up."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from trainers.uci_table import promises, tables
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """A set in the files of the real ones, with two splits."""
+    """A set in files like those of the real ones, with two splits."""
     folder = tmp_path_factory.mktemp("uci")
     data = folder / "yacht" / "data"
     data.mkdir(parents=True)

@@ -5,9 +5,9 @@ No Python of TensorFlow is imported: the library inside the wheel is loaded with
 .npz file for the answers. A request is a dictionary of `feeds` (tensor name to a .npy
 file) and `fetch`, a tensor name, under its own name.
 
-With a number behind them, so many requests follow from four threads at once, each for 1
-to 64 of the rows: they have to get the answers of before. How many did not, and by how
-many megabytes the process has grown, is printed as JSON.
+With a fifth argument, a number, that many requests follow from four threads at once,
+each for 1 to 64 of the rows: they must get the same answers as before. Printed as JSON:
+how many did not, and by how many megabytes the process has grown.
 """
 
 import concurrent.futures
@@ -121,7 +121,7 @@ class Session:
 def put_under(session, asked, expected, num_requests):
     """Sends requests for other rows from four threads; returns what was seen."""
     rng = np.random.default_rng(0)
-    # What draws anew has no answer to expect.
+    # Signatures that draw anew have no expected answer.
     names = [name for name in asked if "default" not in name]
 
     def request(_):

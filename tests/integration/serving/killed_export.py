@@ -1,4 +1,4 @@
-"""Exports, and says when a version is half written: there the test kills it.
+"""Exports, and reports when a version is half written, for the test to kill it.
 
 Argument: the folder of versions.
 """

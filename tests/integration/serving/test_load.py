@@ -37,7 +37,7 @@ def test_requests_of_four_threads_are_answered_as_those_of_one(served):
 
 
 def test_a_wrong_answer_is_found(served):
-    """Threads that got each other's draws, say."""
+    """For example, threads that got each other's draws."""
 
     def confused(inputs, num_samples, seed):
         noise = np.random.default_rng().normal(size=len(inputs))

@@ -18,7 +18,7 @@ LIBRARY = pathlib.Path(tf.__file__).with_name("libtensorflow_cc.so.2")
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The folder of everything, the SavedModel and its inputs."""
+    """The folder of all files, the SavedModel and its inputs."""
     folder = tmp_path_factory.mktemp("served")
     path = networks.bayesian().export(folder / "model", num_samples=2)
     np.save(folder / "x.npy", networks.data(3)[0])
@@ -29,7 +29,7 @@ def exported(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(exported):
-    """What this process, which has everything, answers."""
+    """The answers of this process, in which everything is installed."""
     _, path, x = exported
     served = tf.saved_model.load(path)
     x = tf.constant(np.load(x))
@@ -161,7 +161,7 @@ def test_the_graph_holds_stock_operations_without_python(exported):
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     functions = {function.signature.name for function in graph.library.function}
     used = {node.op for node in nodes} - functions
-    # Raises for an operation that TensorFlow itself does not know.
+    # Raises if TensorFlow itself does not know an operation.
     for name in used:
         assert tf.raw_ops.__dict__.get(name) or name in ("NoOp", "Placeholder"), name
     assert not {name for name in used if "PyFunc" in name}

@@ -30,7 +30,7 @@ def test_a_killed_export_is_never_a_version(tmp_path):
         line = process.stdout.readline()
         process.send_signal(signal.SIGKILL)
     assert line == "half written\n" and process.returncode == -signal.SIGKILL
-    # The graph and its weights were there, under a name that no server looks at.
+    # Graph and weights were there, but under a name that servers ignore.
     (unfinished,) = tmp_path.iterdir()
     assert unfinished.name.startswith(".") and (unfinished / "saved_model.pb").exists()
     path = networks.bayesian(hypernet="mean_field").export(tmp_path)
