@@ -102,7 +102,7 @@ def _slack_of_counts(bound):
 class IntervalConformity:
     """A conformity score of real numbers."""
 
-    #: Whether bounds are distances from the mean; otherwise they are quantiles.
+    #: Whether bounds are computed from the mean; otherwise they are quantiles.
     is_around_mean = True
 
     def of_targets(self, predictive, y) -> tf.Tensor:

@@ -10,8 +10,8 @@ from bhn_tf.likelihoods.tails import cdf, survival
 def central_interval(components, level, is_discrete: bool = False):
     """Returns the bounds that leave (1 - level) / 2 of the mixture on either side.
 
-    If single values have a probability of their own, they leave at most that: the
-    interval includes its ends and has at least the probability `level`.
+    If single values have a probability of their own, at most that is left: the interval
+    includes its ends and has at least the probability `level`.
 
     Args:
         components: A TFP distribution with the batch shape [S, B, ...]: its mean over

@@ -295,7 +295,7 @@ class Training(keras.Model):
         )
 
     def _learn_from_feed(self, feed, validation_split):
-        """Learns from the data before training, such as N."""
+        """Learns what the data show before training, such as N."""
 
     def _checked_validation_data(self, validation_data):
         feed = feed_of(*_arrays_of(validation_data))
