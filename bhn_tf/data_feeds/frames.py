@@ -6,29 +6,48 @@ import numpy as np
 def array_of_frame(name: str, leaf):
     """Returns a frame or series of numbers as an array, and anything else as it is.
 
-    Columns of several dtypes, also of Booleans, get the one that holds them all.
+    Columns of several dtypes, also of Booleans, get the one that holds them all. Text
+    and objects stay as they are.
 
     Args:
         name: Name of the data, for the error.
         leaf: Any data.
 
     Raises:
-        ValueError: If a column of a nullable dtype has missing values.
+        ValueError: If a column of a nullable dtype has missing values or a column holds
+            categories or times, or if there is no column.
     """
     # Recognises pandas without importing it.
     if not (hasattr(leaf, "iloc") and hasattr(leaf, "isna")):
         return leaf
     is_frame = hasattr(leaf, "columns")
     columns = [leaf.iloc[:, i] for i in range(leaf.shape[1])] if is_frame else [leaf]
-    # NumPy's dtypes for nullable ones such as `Int64` and `boolean`.
-    dtypes = [getattr(c.dtype, "numpy_dtype", c.dtype) for c in columns]
-    if not dtypes or any(getattr(d, "kind", "") not in tuple("biuf") for d in dtypes):
+    if not columns:
+        raise ValueError(f"`{name}` is a frame without columns.")
+    dtypes = [_numpy_dtype(name, column) for column in columns]
+    if any(dtype.kind not in "biuf" for dtype in dtypes):
         return leaf
-    for column, dtype in zip(columns, dtypes, strict=True):
-        if column.dtype != dtype and column.isna().any():
+    for column in columns:
+        if hasattr(column.dtype, "numpy_dtype") and column.isna().any():
             raise ValueError(
                 f"`{name}` has missing values, of dtype {column.dtype}, in "
                 f"{column.name!r}. Fill them in or leave these rows out; "
                 "`.astype('float64')` makes them NaN, which labels of weight 0 may be."
             )
     return leaf.to_numpy(np.result_type(*dtypes))
+
+
+def _numpy_dtype(name: str, column) -> np.dtype:
+    """NumPy's dtype for what a column holds, which is object for text."""
+    # `Sparse[float64, 0]` has a subtype, `Int64` the name of NumPy's dtype.
+    dtype = getattr(column.dtype, "subtype", column.dtype)
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    if getattr(dtype, "type", None) is str:
+        return np.dtype(object)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biufOSU":
+        raise ValueError(
+            f"`{name}` has no numbers in {column.name!r}, but {column.dtype}. Leave it "
+            "out, or code it as numbers first, such as by `pandas.get_dummies` or "
+            "`.cat.codes`."
+        )
+    return dtype

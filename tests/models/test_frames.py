@@ -86,3 +86,39 @@ def test_numbers_that_are_objects_are_refused_with_advice():
         regression().fit(FRAME, objects, verbose=0)
     with pytest.raises(ValueError, match=r"x\.astype\('float32'\)"):
         regression().fit(ARRAY.astype(object), FRAME["size"], verbose=0)
+
+
+def test_sparse_columns_are_numbers():
+    kinds = pd.Series(["red", "blue"] * 10, index=FRAME.index)
+    dummies = pd.get_dummies(kinds, sparse=True)
+    frame = pd.concat([FRAME[["size"]], dummies], axis=1)
+    np.testing.assert_array_equal(
+        array_of_frame("x", frame),
+        np.column_stack([FRAME["size"], dummies.to_numpy("float64")]),
+    )
+    assert array_of_frame("y", dummies["red"]).dtype == bool
+
+
+@pytest.mark.parametrize(
+    ["column", "dtype"],
+    [
+        (pd.Categorical(["a", "b"] * 10), "category"),
+        (pd.date_range("2020", periods=20), "datetime64"),
+        (pd.to_timedelta(np.arange(20), "s"), "timedelta64"),
+        (np.full(20, 1j), "complex128"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_what_is_no_number_is_named_with_advice(name, column, dtype):
+    frame = FRAME[["size"]].assign(kind=column)
+    data = {"x": FRAME, "y": FRAME["size"]}
+    data[name] = frame if name == "x" else frame["kind"]
+    message = f"`{name}` has no numbers in 'kind', but {dtype}.*`pandas.get_dummies`"
+    with pytest.raises(ValueError, match=message):
+        regression().fit(**data, verbose=0)
+
+
+def test_a_frame_without_columns_is_refused():
+    with pytest.raises(ValueError, match="`x` is a frame without columns"):
+        regression().fit(FRAME[[]], FRAME["size"], verbose=0)
