@@ -51,3 +51,30 @@ def check_probability(name: str, value) -> float:
             f"got {value!r}." + " Call it once for each." * is_several
         )
     return float(value)
+
+
+def check_resolution(name: str, columns) -> None:
+    """Refuses columns whose values float32, in which networks work, tells hardly apart.
+
+    Time stamps are such: around 1.7e9, float32 has one number for 128 seconds.
+
+    Args:
+        name: Name of the data, for the error.
+        columns: [rows, columns], float64; a masked array, if some entries do not count.
+
+    Raises:
+        ValueError: If a column varies by less than 64 steps of float32, but not only by
+            the rounding of float64.
+    """
+    low, high = (np.ma.filled(f(columns, axis=0), 0.0) for f in (np.ma.min, np.ma.max))
+    size = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = np.spacing(size.astype("float32")).astype("float64")
+        is_coarse = (high - low < 64 * step) & (high - low > 1e-12 * size)
+    if is_coarse.any():
+        column = int(np.argmax(is_coarse))
+        raise ValueError(
+            f"`{name}` varies from {low[column]:.10g} to {high[column]:.10g} in column "
+            f"{column}, where float32, in which networks work, has steps of "
+            f"{step[column]:.3g}. Subtract an offset, such as the mean, before."
+        )

@@ -1,8 +1,11 @@
 """The only file that uses names of TensorFlow that are not public.
 
 TensorFlow has no public way to see whether a data set repeats itself or may never end,
-what one replica gets of a distributed one, or how long a silent process is waited for.
+what one replica gets of a distributed one, how long a silent process is waited for, or
+whether its threads were lost in a fork.
 """
+
+import os
 
 import keras
 import tensorflow as tf
@@ -11,6 +14,36 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import (
 )
 from tensorflow.python.distribute.values import PerReplicaSpec
 from tensorflow.python.eager import context
+
+
+class _Fork:
+    """Whether this process is a fork of one in which TensorFlow had begun to work."""
+
+    has_lost_threads = False
+
+    @classmethod
+    def note(cls):
+        begun = context.context_safe()
+        cls.has_lost_threads = begun is not None and begun._initialized
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Fork.note)
+
+
+def require_threads() -> None:
+    """Refuses to wait for threads that a fork does not have.
+
+    Raises:
+        RuntimeError: If the process is a fork of one in which TensorFlow had begun to
+            work: a graph would never end.
+    """
+    if _Fork.has_lost_threads:
+        raise RuntimeError(
+            "This process is a fork of one that has used TensorFlow, whose threads it "
+            "lacks: it would wait for ever. Start processes with "
+            '`multiprocessing.get_context("spawn")` or with joblib\'s "loky".'
+        )
 
 
 def repeats(dataset: tf.data.Dataset) -> bool:

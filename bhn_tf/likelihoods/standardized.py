@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.arguments import check_resolution
 from bhn_tf.likelihoods.elements import align
 from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32
 
@@ -92,7 +93,7 @@ class Standardized(Likelihood, keras.layers.Layer):
 
         Raises:
             ValueError: If the number of columns differs, or a target that counts is
-                not finite.
+                not finite, or float32 hardly tells the targets apart.
         """
         y = np.asarray(y, "float64")
         if y.ndim == 1 or (self.num_outputs == 1 and y.shape[-1] != 1):
@@ -110,6 +111,7 @@ class Standardized(Likelihood, keras.layers.Layer):
                 "The targets hold NaN or infinite values: leave these rows out, or "
                 "give them the weight 0."
             )
+        check_resolution("y", y)
         loc = np.ma.filled(np.ma.average(y, axis=0, weights=weight), 0.0)
         variance = np.ma.average((y - loc) ** 2, axis=0, weights=weight)
         variance = np.ma.filled(variance, 0.0)

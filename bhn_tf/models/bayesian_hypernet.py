@@ -131,6 +131,7 @@ class BayesianHypernet(PredictiveModel):
         self.posterior.own_hypernet()
 
     def _begin_call(self):
+        super()._begin_call()
         if self._unread_values is not None:
             self._unread_values.warn()
 

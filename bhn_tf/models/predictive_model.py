@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf import keras_adapter, likelihoods
+from bhn_tf import keras_adapter, likelihoods, tensorflow_adapter
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.objective import MaximumLikelihood
@@ -146,6 +146,7 @@ class PredictiveModel(Training, Prediction):
 
     def _begin_call(self):
         """Called at the start of `fit`, `evaluate` and `predict*`."""
+        tensorflow_adapter.require_threads()
 
     def freeze_what_was_built(self) -> None:
         """Freezes the parts that frozen layers created when they were built.

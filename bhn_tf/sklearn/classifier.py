@@ -74,7 +74,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
                 likelihood is not of these classes.
             bhn_tf.callbacks.Diverged: If training diverges.
         """
-        x, y = validate_data(self, X, y, dtype="float32", ensure_min_samples=2)
+        x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
         check_classification_targets(y)
         encoder = LabelEncoder()
         codes = encoder.fit_transform(y)

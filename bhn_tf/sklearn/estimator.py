@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from bhn_tf import callbacks, keras_adapter, likelihoods
+from bhn_tf.arguments import check_resolution
 from bhn_tf.conversion.from_keras import from_keras
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.layers import WeightNormDense
@@ -74,6 +75,7 @@ class BHNEstimator(BaseEstimator):
     def _fit_rows(self, x, y, likelihood, num_outputs, sample_weight):
         """Trains on checked rows: y [rows, C], or class numbers [rows]."""
         self._check_numbers()
+        x = _as_float32("X", x)
         if sample_weight is not None:
             weight = _check_sample_weight(
                 sample_weight, x, dtype="float32", ensure_non_negative=True
@@ -87,6 +89,8 @@ class BHNEstimator(BaseEstimator):
                 )
         if isinstance(likelihood, likelihoods.Standardized):
             likelihood.adapt(y, None if sample_weight is None else weight)
+        if y.dtype.kind == "f":
+            y = _as_float32("y", y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         arrays = (x, y) if sample_weight is None else (x, y, weight)
         rows = tuple(map(tf.constant, arrays))
@@ -196,3 +200,20 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
+
+
+def _as_float32(name: str, values: np.ndarray) -> np.ndarray:
+    """Returns values as networks take them.
+
+    Raises:
+        ValueError: If they are too large for that, or would hardly differ any more.
+    """
+    check_resolution(name, values.reshape(len(values), -1))
+    with np.errstate(over="ignore"):
+        narrow = values.astype("float32")
+    if not np.isfinite(narrow).all():
+        raise ValueError(
+            f"`{name}` has values too large for float32, in which networks work. Scale "
+            "them first."
+        )
+    return narrow

@@ -85,17 +85,17 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             self,
             X,
             columns_of_waits(y) if likelihood.is_censored else y,
-            dtype="float32",
+            dtype="float64",
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=2,
         )
         if likelihood.is_censored:
-            y = paired(y.astype("float32"))
+            y = paired(y.astype("float64"))
             self._has_one_target = y.shape[1] == 1
         else:
             self._has_one_target = y.ndim == 1
-            y = np.reshape(y, [len(y), -1]).astype("float32")
+            y = np.reshape(y, [len(y), -1]).astype("float64")
         num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
         if getattr(likelihood, "has_unit", False):
             likelihood = likelihoods.Standardized(likelihood)

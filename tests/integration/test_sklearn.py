@@ -118,6 +118,17 @@ def test_answers_of_a_fit_repeat_and_a_fit_repeats_by_its_random_state(regressor
     assert np.abs(other.predict(X) - regressor.predict(X)).max() > 1e-3
 
 
+@pytest.mark.parametrize(["name", "x", "y"], [("X", X + 1.7e9, Y), ("y", X, Y + 1.7e9)])
+def test_what_float32_hardly_tells_apart_is_refused(name, x, y):
+    with pytest.raises(ValueError, match=f"`{name}` varies from 1.*Subtract"):
+        small(BHNRegressor, epochs=1).fit(x, y)
+
+
+def test_what_is_too_large_for_float32_is_refused():
+    with pytest.raises(ValueError, match="`X` has values too large for float32"):
+        small(BHNRegressor, epochs=1).fit(X * 1e39, Y)
+
+
 def test_a_fit_leaves_the_global_generators_alone():
     np.random.seed(0)
     expected = np.random.uniform()

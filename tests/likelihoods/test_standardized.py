@@ -232,3 +232,16 @@ def test_noise_can_be_set_to_the_spread_of_the_data():
 def test_examples_in_docstrings(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
+
+
+def test_targets_that_float32_hardly_tells_apart_are_refused():
+    seconds = 1.7e9 + np.arange(60.0)
+    likelihood = Standardized(Gaussian())
+    with pytest.raises(ValueError, match="1700000000 to 1700000059.*steps of 128"):
+        likelihood.adapt(seconds)
+    # What varies by the rounding of float64 alone is constant.
+    likelihood.adapt(np.array([0.3, 0.1 + 0.2]))
+    # A target of weight 0 may be anything.
+    likelihood = Standardized(Gaussian())
+    likelihood.adapt(np.append(seconds - 1.7e9, 1e30), np.append(np.ones(60), 0.0))
+    assert float(likelihood.loc[0]) == 29.5
