@@ -16,6 +16,7 @@ from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.models.compiled_metrics import update_metrics
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
+from bhn_tf.models.logs import results_by_name
 from bhn_tf.models.metric_labels import MetricLabels
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.raw_outputs import RawOutputs
@@ -209,7 +210,7 @@ class Training(keras.Model):
 
     @property
     def metrics(self):
-        """The loss, the compiled metrics, and the terms of the loss."""
+        """The loss, the compiled metrics, those of layers, and the loss's terms."""
         others = [m for m in super().metrics if m is not self._loss_tracker]
         for network in self.posterior.networks:
             held = keras_adapter.metrics_inside(network)
@@ -223,18 +224,16 @@ class Training(keras.Model):
     def _trackers(self, is_evaluation: bool):
         return self._evaluation_trackers if is_evaluation else self._training_trackers
 
+    def get_metrics_result(self):
+        trackers = self._trackers(self._evaluations.is_reporting)
+        terms = () if trackers is None else (trackers.loss, *trackers.shown(True))
+        return results_by_name(self.metrics, terms, self._compile_metrics)
+
     @property
     def metrics_names(self):
         """Names of the values in the list that `evaluate` returns, in its order."""
         with self._evaluations.reporting(True):
-            metrics = self.metrics
-        names = []
-        for metric in metrics:
-            if metric is not self._compile_metrics:
-                names.append(metric.name)
-            elif metric.built:
-                names += list(metric.result())
-        return names
+            return list(self.get_metrics_result())
 
     def _flatten_metrics_in_order(self, logs):
         values = [logs[name] for name in self.metrics_names if name in logs]

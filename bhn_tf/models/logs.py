@@ -1,0 +1,44 @@
+"""What the logs hold: results of metrics, each under a name of its own."""
+
+
+def results_by_name(metrics, terms, compiled) -> dict:
+    """Returns the results of metrics by their names in the logs.
+
+    Networks may hold metrics of any name. Theirs is left out where a term of the loss
+    has it, as is usual for `keras.metrics.Mean(name="loss")`, or a compiled metric. If
+    several of theirs have one name, they become `name`, `name_1`, ..., as compiled
+    ones do in Keras.
+
+    Args:
+        metrics: All metrics, in the order of the logs.
+        terms: Trackers of the terms, also of those that are not logged at the moment.
+        compiled: Keras's object that holds all metrics of `compile`, or `None`.
+    """
+    of_terms = {term.name for term in terms}
+    of_compiled = _results(compiled)
+    logs = {}
+    for metric in metrics:
+        is_term = any(metric is term for term in terms)
+        for name, result in _results(metric).items():
+            if is_term or (metric is compiled and name not in of_terms):
+                logs[name] = result
+            elif name not in of_terms and name not in of_compiled:
+                logs[_unused(name, logs)] = result
+    return logs
+
+
+def _results(metric) -> dict:
+    """The results of a metric, which may have several, by name."""
+    # Before its first batch, Keras does not know what is compiled.
+    if metric is None or not getattr(metric, "built", True):
+        return {}
+    result = metric.result()
+    return result if isinstance(result, dict) else {metric.name: result}
+
+
+def _unused(name: str, logs) -> str:
+    unused, index = name, 0
+    while unused in logs:
+        index += 1
+        unused = f"{name}_{index}"
+    return unused
