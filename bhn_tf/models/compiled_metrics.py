@@ -13,6 +13,7 @@ from bhn_tf import keras_adapter
 # Functions that average over the last axis; each of its elements has its own value.
 _OF_ELEMENTS = (
     keras.losses.binary_crossentropy,
+    keras.losses.binary_focal_crossentropy,
     keras.losses.hinge,
     keras.losses.huber,
     keras.losses.log_cosh,
@@ -101,12 +102,14 @@ class _Output:
             axes = max(len(weight.shape), len(self._mask.shape))
             weight = _with_rank(weight, axes)
         if self._loses_weighted_axis(metric, y):
-            if keras_adapter.averaged_function(metric).func not in _OF_ELEMENTS:
+            if not _has_values_of_elements(metric):
                 raise ValueError(
-                    f"`weighted_metrics` has {metric.name!r}, which has no value for "
-                    "each of the elements that `sample_weight`, of shape "
+                    f"`weighted_metrics` has {metric.name!r}, which is a "
+                    f"{type(metric).__name__} here and has no value for each of the "
+                    "elements that `sample_weight`, of shape "
                     f"{tuple(self._weight.shape)}, weighs. Give it in `metrics`, or "
-                    "weights of rows."
+                    "weights of rows. For answers of yes or no, 'binary_accuracy' has "
+                    "such values."
                 )
             mask = None if self._mask is None else self._mask[..., None]
             # Over an added axis of 1, the metric's mean is the element itself.
@@ -122,6 +125,13 @@ class _Output:
         ranks = {len(values.shape) for values in (weight, y, y_pred)}
         has_axis = len(ranks) == 1 and weight.shape[-1] != 1
         return has_axis and len(function(y, y_pred).shape) < len(weight.shape)
+
+
+def _has_values_of_elements(metric) -> bool:
+    """Whether a metric takes an added axis, after which it has a value per element."""
+    # A subclass may compute with the axis that it knows to be the last.
+    is_plain = type(metric).update_state is keras.metrics.MeanMetricWrapper.update_state
+    return is_plain and keras_adapter.averaged_function(metric).func in _OF_ELEMENTS
 
 
 def _with_rank(values, rank):

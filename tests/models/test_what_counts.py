@@ -151,12 +151,46 @@ def test_metrics_of_several_outputs_see_what_counts_in_each():
     )
 
 
-def test_a_metric_that_takes_no_weights_of_elements_is_named():
+class InUnits(keras.metrics.MeanAbsoluteError):
+    """A mean metric that knows which axis is the last."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        units = [1.0, 10.0]
+        super().update_state(y_true * units, y_pred * units, sample_weight)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [keras.metrics.CosineSimilarity(name="own"), InUnits(name="own")],
+    ids=["cosine", "subclass"],
+)
+def test_a_metric_that_takes_no_weights_of_elements_is_named(metric):
     model = regression()
-    similarity = keras.metrics.CosineSimilarity(name="similarity")
-    model.compile("sgd", weighted_metrics=[similarity])
-    with pytest.raises(ValueError, match="'similarity', which has no value for each"):
+    model.compile("sgd", weighted_metrics=[metric])
+    with pytest.raises(ValueError, match="'own', .* has no value for each"):
         model.evaluate(X, Y, sample_weight=WEIGHTS, verbose=0)
+
+
+def test_metrics_of_weighted_answers_of_yes_or_no():
+    layers = [keras.Input((3,)), keras.layers.Dense(2, activation="sigmoid")]
+    model = bhn_tf.baselines.Deterministic(keras.Sequential(layers), "bernoulli")
+    y = (Y > 4).astype("float32")
+    arguments = {"sample_weight": WEIGHTS, "return_dict": True, "verbose": 0}
+    focal = keras.losses.binary_focal_crossentropy
+    model.compile("sgd", weighted_metrics=["binary_accuracy", focal])
+    logs = model.evaluate(X, y, **arguments)
+    mean = model.predict(X, verbose=0)
+    assert logs["binary_accuracy"] == pytest.approx(
+        np.average((mean > 0.5) == y, weights=WEIGHTS)
+    )
+    of_label = np.where(y == 1, mean, 1 - mean)
+    assert logs["binary_focal_crossentropy"] == pytest.approx(
+        np.average(-np.log(of_label) * (1 - of_label) ** 2, weights=WEIGHTS), rel=1e-5
+    )
+    # As in Keras, "accuracy" of several columns is that of the largest.
+    model.compile("sgd", weighted_metrics=["accuracy"])
+    with pytest.raises(ValueError, match="CategoricalAccuracy.*'binary_accuracy'"):
+        model.evaluate(X, y, **arguments)
 
 
 #: Numbers of the steps that are not padding.
