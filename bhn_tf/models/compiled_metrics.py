@@ -70,11 +70,11 @@ class _Output:
         if unweighted:
             y = self._with_meaning(None)
             for metric in unweighted:
-                metric.update_state(y, self._y_pred)
+                metric.update_state(self._of_rank(metric, y, None), self._y_pred)
         if weighted:
             y = self._with_meaning(self._weight)
             for metric in weighted:
-                self._update_weighted(metric, y)
+                self._update_weighted(metric, self._of_rank(metric, y, self._weight))
 
     def _with_meaning(self, weight):
         """Labels, in which those that neither count nor have a meaning are replaced."""
@@ -93,6 +93,17 @@ class _Output:
         other = tf.zeros_like(y) if part.is_of_classes else self._y_pred
         kept, other = (_with_rank(values, len(y.shape)) for values in (kept, other))
         return tf.where(kept, y, tf.cast(other, y.dtype))
+
+    def _of_rank(self, metric, y, weight):
+        """Labels [B, T] with the axis of predictions [B, T, 1], if elements count.
+
+        Without it, Keras's means are over T before masks and weights of T arrive.
+        """
+        y_pred = self._y_pred
+        lacks_axis = len(y.shape) == len(y_pred.shape) - 1 and y_pred.shape[-1] == 1
+        is_mean = keras_adapter.averaged_function(metric) is not None
+        of_elements = _is_of_elements(self._mask) or _is_of_elements(weight)
+        return y[..., None] if lacks_axis and is_mean and of_elements else y
 
     def _update_weighted(self, metric, y):
         y_pred, weight = self._y_pred, self._weight
@@ -125,6 +136,11 @@ class _Output:
         ranks = {len(values.shape) for values in (weight, y, y_pred)}
         has_axis = len(ranks) == 1 and weight.shape[-1] != 1
         return has_axis and len(function(y, y_pred).shape) < len(weight.shape)
+
+
+def _is_of_elements(counts) -> bool:
+    """Whether a mask or weight may tell elements of a row apart."""
+    return counts is not None and any(size != 1 for size in counts.shape[1:])
 
 
 def _has_values_of_elements(metric) -> bool:

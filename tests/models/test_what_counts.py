@@ -193,6 +193,34 @@ def test_metrics_of_weighted_answers_of_yes_or_no():
         model.evaluate(X, y, **arguments)
 
 
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_metrics_of_steps_whose_labels_lack_the_last_axis(is_masked, is_weighted):
+    network = tagger()
+    if not is_masked:
+        network = keras.Sequential([keras.Input((STEPS, 2)), *network.layers[1:]])
+    model = bhn_tf.baselines.Deterministic(network, "gaussian")
+    similarity = keras.metrics.CosineSimilarity(name="similarity")
+    model.compile("sgd", metrics=["mae", similarity], weighted_metrics=["mse"])
+    y = GENERATOR.normal(size=(ROWS, STEPS)).astype("float32")
+    weight = GENERATOR.uniform(size=(ROWS, STEPS)) if is_weighted else None
+    arguments = {"sample_weight": weight, "return_dict": True, "verbose": 0}
+    logs = model.evaluate(SEQUENCES, y, batch_size=4, **arguments)
+    mean = model.predict(SEQUENCES, verbose=0)[..., 0]
+    counted = REAL if is_masked else np.ones_like(REAL)
+    assert logs["mae"] == pytest.approx(np.abs(mean - y)[counted].mean(), rel=1e-5)
+    weights = (1.0 if weight is None else weight) * counted
+    assert logs["mse"] == pytest.approx(
+        np.average((mean - y) ** 2, weights=weights), rel=1e-5
+    )
+    if not is_masked:
+        # What works in stock Keras has its numbers.
+        similarity = keras.metrics.CosineSimilarity(name="similarity")
+        network.compile(loss="mse", metrics=[similarity])
+        stock = network.evaluate(SEQUENCES, y, return_dict=True, verbose=0)
+        assert logs["similarity"] == pytest.approx(stock["similarity"], rel=1e-5)
+
+
 #: Numbers of the steps that are not padding.
 STEPS_Y = 40.0 + 9.0 * GENERATOR.normal(size=(ROWS, STEPS, 1))
 
