@@ -124,7 +124,9 @@ class Ordinal(Likelihood, keras.layers.Layer):
         def quantile(probability):
             # The last class is always reached, even if the sum rounds below 1.
             below = tf.cast(reached[..., :-1] < probability, reached.dtype)
-            return tf.reduce_sum(below, axis=-1)
+            number, total = tf.reduce_sum(below, axis=-1), reached[..., -1]
+            # NaN is below nothing, which would be class 0.
+            return tf.where(tf.math.is_nan(total), total, number)
 
         return quantile(tail), quantile(1.0 - tail)
 

@@ -59,7 +59,8 @@ def moments(components):
     """
     means = components.mean()
     mean, epistemic = tf.nn.moments(means, axes=[0])
-    variances = components.variance() + tf.zeros_like(means)
+    # A spread that no row changes would be known also where nothing is.
+    variances = tf.where(tf.math.is_nan(means), means, components.variance())
     # Numbers that overflow are infinite, and their differences NaN.
     epistemic = _infinite_where(tf.math.is_inf(mean), epistemic)
     is_beyond = tf.math.is_inf(tf.square(means)) & tf.math.is_nan(variances)

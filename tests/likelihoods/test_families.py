@@ -83,6 +83,16 @@ def test_moments_follow_the_law_of_total_variance(name):
 
 
 @each_family
+def test_nothing_is_known_about_a_row_of_nan(name):
+    """Not even a noise that is the same for all rows."""
+    _, raws = raw_outputs(ALL[name], leading=(3, 2, 1))
+    raws = np.array(raws)
+    raws[1:, 1] = np.nan
+    for key, values in ALL[name].make().summarize(raws).items():
+        assert np.isfinite(values[0]).all() and np.isnan(values[1]).all(), key
+
+
+@each_family
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_interval_holds_the_quantiles_of_the_mixture(name, level):
     family = ALL[name]

@@ -90,6 +90,13 @@ def test_interval_of_classes_holds_at_least_the_level(level):
         assert (reached[rows, bound] < share + 1e-6).all()
 
 
+def test_a_row_of_nan_has_no_class():
+    raws = np.stack([RAW, RAW])
+    raws[1, 2] = np.nan
+    for bound in Ordinal(4).interval(raws, 0.9):
+        np.testing.assert_array_equal(np.isnan(bound), np.arange(6) == 2)
+
+
 def test_cut_points_are_learned_in_order():
     likelihood = Ordinal(4, trainable=True)
     y = np.repeat([0, 1, 2, 3], [10, 50, 20, 20])
