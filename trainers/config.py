@@ -4,6 +4,7 @@ Importing a module defines no flags; a binary defines its own when it starts, so
 all trainers can be imported in one process.
 """
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -231,6 +232,10 @@ def run_binary(config_class, run: Callable) -> None:
     Args:
         config_class: A dataclass whose fields are made by `flag`.
         run: Called with the configuration.
+
+    Raises:
+        SystemExit: With status 1 and a sentence if there is a `UsageProblem`, with
+            status 130, as shells expect, if Ctrl-C interrupts the run.
     """
     define_flags(config_class)
     # Hides what TensorFlow logs from Python at every export.
@@ -238,8 +243,25 @@ def run_binary(config_class, run: Callable) -> None:
 
     def main(arguments):
         try:
-            run(read_flags(config_class, arguments))
+            config = read_flags(config_class, arguments)
+            with _clear_interruption(config):
+                run(config)
         except UsageProblem as problem:
             sys.exit(f"{problem}")
 
     app.run(main)
+
+
+@contextlib.contextmanager
+def _clear_interruption(config):
+    """Says in a sentence that Ctrl-C came, and how to go on if the run can."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = ""
+        if getattr(config, "resume", False):
+            without = ", without --overwrite," * getattr(config, "overwrite", False)
+            again = f" The same command{without} goes on where it stopped."
+        # After a bar of progress, the line is not at its beginning.
+        print(f"\nInterrupted.{again}", file=sys.stderr)
+        sys.exit(130)

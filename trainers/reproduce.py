@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from bhn_tf import plots
 from bhn_tf.files import FolderInUse, locked, write_text
@@ -33,6 +34,9 @@ from trainers.state_files import read_json, write_json
 @dataclasses.dataclass(frozen=True)
 class Config(CheckedConfig):
     """Configuration of `trainers.reproduce`."""
+
+    # This is no flag: rows that have results are not run again.
+    resume: ClassVar[bool] = True
 
     scale: str = flag(
         "cpu",

@@ -11,6 +11,7 @@ docs/scoring.md says what the files may hold.
 
 import dataclasses
 import sys
+from typing import ClassVar
 
 import keras
 
@@ -29,6 +30,9 @@ from trainers.config import (
 @dataclasses.dataclass(frozen=True)
 class Config(CheckedConfig):
     """Configuration of `trainers.score`."""
+
+    # This is no flag: parts that are there stay.
+    resume: ClassVar[bool] = True
 
     saved_model: str = flag(
         "", "A SavedModel, a folder of versions of it, or a .keras file."

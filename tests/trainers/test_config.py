@@ -8,6 +8,7 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from trainers import (
     classification,
     config,
     multimodal,
+    score,
     serving_example,
     toy_regression,
     uci,
@@ -137,6 +139,39 @@ def test_a_problem_ends_a_binary_with_one_sentence(tmp_path):
     assert (status, shown) == (1, "")
     assert errors.startswith("--units=8,x makes no sense") and errors.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "arguments", "shown"),
+    [
+        (classification, [], " The same command goes on where it stopped."),
+        (
+            score,
+            ["--overwrite"],
+            " The same command, without --overwrite, goes on where it stopped.",
+        ),
+        (serving_example, [], ""),
+    ],
+)
+def test_ctrl_c_ends_a_binary_with_one_sentence(
+    trainer, arguments, shown, monkeypatch, capsys
+):
+    def interrupted(config):
+        raise KeyboardInterrupt
+
+    values = flags.FlagValues()
+    config.define_flags(trainer.Config, values)
+    values(["trainer", *arguments])
+    made = config.read_flags(trainer.Config, ["trainer"], values)
+    # The process's own flags are left alone.
+    monkeypatch.setattr(config, "define_flags", lambda config_class: None)
+    monkeypatch.setattr(config, "read_flags", lambda *arguments: made)
+    monkeypatch.setattr(config, "flags", mock.MagicMock())
+    monkeypatch.setattr(app, "run", lambda main: main(["trainer"]))
+    with pytest.raises(SystemExit) as ended:
+        config.run_binary(trainer.Config, interrupted)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == f"\nInterrupted.{shown}\n"
 
 
 @pytest.mark.parametrize(
