@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_count, check_probability
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import as_rows, only_input
 from bhn_tf.scoring.guarantees import empty_columns, model_columns
@@ -62,6 +62,7 @@ class SavedModelHandler(ModelHandler):
 
     Raises:
         FileNotFoundError: If there is no model.
+        ValueError: If `batch_size` is no count or `level` no probability.
 
     Example:
     ```python
@@ -74,7 +75,7 @@ class SavedModelHandler(ModelHandler):
         self._batch_size = check_count("batch_size", batch_size, minimum=1)
         is_file = str(saved_model).endswith(ENDING)
         self._path = str(saved_model) if is_file else latest_version(saved_model)
-        self._level = level
+        self._level = None if level is None else check_probability("level", level)
 
     # In Beam 2.70 the constructor has no argument `max_batch_size` yet.
     def batch_elements_kwargs(self) -> dict:
@@ -208,30 +209,32 @@ class WriteScores(beam.PTransform):
     Args:
         prefix: Beginning of the files' names, on any file system that Beam knows.
         saved_model: That of `ScoreRows`.
-        id_type: PyArrow type of the ids; `None` for text.
+        id_type: PyArrow type of the ids, such as `pyarrow.int64()`; `None` for text.
         level: That of `ScoreRows`.
 
     Example:
     ```python
-    scores = pairs | ScoreRows("saved_models/digits")
-    scores | WriteScores("scores", "saved_models/digits")
+    scores = pipeline | beam.Create(enumerate(x)) | ScoreRows("saved_models/digits")
+    scores | WriteScores("scores", "saved_models/digits", id_type=pyarrow.int64())
     ```
     """
 
     def __init__(self, prefix, saved_model, id_type=None, level: float | None = None):
         super().__init__()
+        schema = parquet_schema(saved_model, id_type, level)
+        self._id_type = schema.field("id").type
         # If file names lack the number of files, Beam deletes the files of earlier
         # runs.
         self._write = beam.io.WriteToParquet(
             str(prefix),
-            parquet_schema(saved_model, id_type, level),
+            schema,
             file_name_suffix=".parquet",
             shard_name_template="-SSSSS",
         )
 
     def expand(self, scores):
         """Adds the steps to a pipeline."""
-        return scores | self._write
+        return scores | "Ids" >> beam.Map(_with_id_of, self._id_type) | self._write
 
 
 def parquet_schema(saved_model, id_type=None, level: float | None = None):
@@ -259,6 +262,20 @@ def parquet_schema(saved_model, id_type=None, level: float | None = None):
 
 def _named(key, prediction) -> dict:
     return {"id": key, **prediction.inference}
+
+
+def _with_id_of(row, id_type) -> dict:
+    import pyarrow
+
+    try:
+        pyarrow.scalar(row["id"], id_type)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        raise ScoringProblem(
+            f"The id {row['id']!r} cannot be written as {id_type}: give `WriteScores` "
+            "an `id_type` that all ids have, such as `pyarrow.int64()` for integers, "
+            "or make them texts."
+        ) from error
+    return row
 
 
 def _of_arrays(rows, specs, where):

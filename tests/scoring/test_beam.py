@@ -123,6 +123,23 @@ def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
     assert sorted(row["id"] for row in read_scores(record_file)) == ids
 
 
+def test_ids_are_of_the_type_that_is_asked_for(vectors, x, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    made = WriteScores(tmp_path / "scores", vectors, id_type=pyarrow.int64())
+    with pipeline() as p:
+        p | beam.Create(enumerate(x)) | ScoreRows(vectors) | made
+    found = sorted(row["id"] for row in read_scores(tmp_path))
+    assert found == list(range(NUM_ROWS))
+    for wrong, id_type in ((7, None), ("a", pyarrow.int64()), (-1, pyarrow.uint64())):
+        writer = WriteScores(tmp_path / "wrong", vectors, id_type)
+        with (
+            pytest.raises(Exception, match=rf"id {wrong!r} .*`id_type`"),
+            pipeline() as p,
+        ):
+            p | beam.Create([(wrong, x[0])]) | ScoreRows(vectors) | writer
+    assert not list(tmp_path.glob("wrong*.parquet"))
+
+
 def test_batches_of_other_records_than_before(vectors, x):
     """They are parsed with the function traced for the first batch, if it fits."""
     handler = SavedModelHandler(vectors)
@@ -140,6 +157,10 @@ def test_batches_of_other_records_than_before(vectors, x):
 def test_what_does_not_fit_is_said(vectors):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ScoreRows("nowhere")
+    for make in (ScoreRows, SavedModelHandler):
+        for level in ("x", 1.0, 90):
+            with pytest.raises(ValueError, match="`level` to be one probability"):
+                make(vectors, level=level)
     handler = SavedModelHandler(vectors)
     model = handler.load_model()
     with pytest.raises(scoring.ScoringProblem, match=r"\(5,\).*\(4,\)"):
