@@ -268,7 +268,7 @@ class Calibrated(CalibrationState):
 
         Raises:
             ValueError: If a signature is unknown, an input is named `level` or `by`,
-                or there is not one name for each class.
+                there is not one name for each class, or one is empty or contains `|`.
 
         Example:
         ```python

@@ -1,11 +1,13 @@
 """SavedModels that answer with guarantees."""
 
+import itertools
+
 import keras
 import tensorflow as tf
 
 from bhn_tf.conformal import groups, ranks
 from bhn_tf.serving.export import write_version
-from bhn_tf.serving.names import input_specs
+from bhn_tf.serving.names import SEPARATOR, input_specs
 from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 
 
@@ -22,8 +24,8 @@ def export_calibrated(
         The path of the new version.
 
     Raises:
-        ValueError: If a signature is unknown, an input is named `level` or `by`, or
-            there is not one name for each class.
+        ValueError: If a signature is unknown, an input is named `level` or `by`, there
+            is not one name for each class, or a name is empty or contains `|`.
         OSError: If it cannot be written; no part of it is then left.
     """
     kinds = {
@@ -84,6 +86,13 @@ class _Signatures(Signatures):
                     "for each."
                 )
         called = {name: list(map(str, each)) for name, each in given.items()}
+        for each in itertools.chain.from_iterable(called.values()):
+            if not each or SEPARATOR in each:
+                raise ValueError(
+                    f"`class_names` has {each!r}, but files of scores write a set as "
+                    f"names separated by {SEPARATOR!r}: give names that are not empty "
+                    "and do not contain it."
+                )
         return called if self._output_names else called.get("")
 
     def _num_classes(self):

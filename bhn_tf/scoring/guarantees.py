@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 
 from bhn_tf.arguments import check_probability
 from bhn_tf.scoring.parts import as_columns
+from bhn_tf.serving.names import SEPARATOR
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 
 SIGNATURES = ("predict_interval", "predict_set")
-#: Separates the classes of a set.
-SEPARATOR = "|"
 
 
 class Guarantee:

@@ -16,6 +16,8 @@ from absl import logging
 from bhn_tf import keras_adapter
 from bhn_tf.networks.outputs import declared_outputs
 
+#: Separates the classes of a set in files.
+SEPARATOR = "|"
 #: Scalars of the signature `sample`, which share its arguments with the inputs.
 SCALARS = ("num_samples", "seed")
 

@@ -1,5 +1,7 @@
 """Columns of calibrated models hold the promised intervals or sets."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -140,6 +142,10 @@ def test_names_have_to_fit_the_classes(sets, several, tmp_path):
         sets.export(tmp_path, class_names=["a", "b"])
     with pytest.raises(ValueError, match="'age' has 0 classes"):
         several.export(tmp_path, class_names={"age": ["a", "b"]})
+    for wrong in ("b|c", ""):
+        with pytest.raises(ValueError, match=rf"{re.escape(repr(wrong))}.*separated"):
+            sets.export(tmp_path / "wrong", class_names=["a", wrong, "d"])
+    assert not (tmp_path / "wrong").exists()
     path = several.export(tmp_path, class_names={"is": ["no", "yes"]})
     columns = Guarantee(scoring.ServedModel(path), 0.9).columns({"inputs": X})
     assert set(columns["is_set_90"]) <= {"no", "yes", "no|yes"}
