@@ -14,6 +14,8 @@ tfd = tfp.distributions
 
 # From this rate on, an asymptotic formula is more accurate than a series.
 _MANY = 1e5
+# Of smaller numbers, 1 minus the number keeps fewer than 8 digits in float64.
+_FEW_DIGITS = 1e-8
 # A little below the logarithm of the smallest normal number of float32.
 _BEYOND = -88.0
 
@@ -218,8 +220,8 @@ def _beta(distribution, y):
     )
     lower = tf.math.betainc(first, second, share)
     upper = tf.math.betainc(second, first, 1.0 - share)
-    # For a small share, `1.0 - share` rounds to 1.
-    upper = tf.where(lower < 0.5, 1.0 - lower, upper)
+    # `1.0 - share` loses the digits of a small share, or rounds to 1.
+    upper = tf.where((lower < 0.5) | (share < _FEW_DIGITS), 1.0 - lower, upper)
     return tuple(tf.cast(tf.math.log(tail), y.dtype) for tail in (lower, upper))
 
 

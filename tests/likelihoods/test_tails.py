@@ -6,7 +6,7 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from bhn_tf.likelihoods.tails import log_tails
+from bhn_tf.likelihoods.tails import log_tails, survival
 
 tfd = tfp.distributions
 
@@ -86,6 +86,22 @@ def test_tails_are_scipys(name):
     above = y - 1 if is_discrete else y
     expected = reference.logcdf(y), reference.logsf(above)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("first", [0.005, 50.0])
+@pytest.mark.parametrize("second", [0.01, 50.0])
+def test_tails_of_shares_next_to_the_ends_are_scipys(first, second):
+    """Most of a beta with a small concentration is nearer to 0 than epsilon to 1."""
+    y = np.float32([1e-30, 1e-20, 1e-12, 1e-7, 1e-3, 0.1, 0.5, 0.9, 1 - 1e-5, 1 - 1e-7])
+    beta = scipy.stats.beta(np.float32(first), np.float32(second))
+    distribution = tfd.Beta(np.float32(first), np.float32(second))
+    lower, upper = log_tails(distribution, tf.constant(y))
+    for tail, expected in ((lower, beta.logcdf(y)), (upper, beta.logsf(y))):
+        is_normal = expected > -87
+        np.testing.assert_allclose(
+            tail[is_normal], expected[is_normal], rtol=1e-3, atol=1e-6
+        )
+    assert (np.diff(survival(distribution, tf.constant(y))) <= 0).all()
 
 
 def test_tails_of_mixtures_are_the_sums_of_their_parts():
