@@ -39,6 +39,15 @@ class ArrayFeed(Feed):
     def labels_and_weights(self, padding=None):
         yield self.y, self.sample_weight, padding and padding(self.x)
 
+    def first_rows(self, count: int) -> "ArrayFeed":
+        """Returns the first rows, at most `count`."""
+        return ArrayFeed(
+            *keras.tree.map_structure(
+                lambda leaf: None if leaf is None else leaf[:count],
+                (self.x, self.y, self.sample_weight),
+            )
+        )
+
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)
         return self

@@ -12,6 +12,9 @@ from bhn_tf.user_warnings import warn_user
 # Networks start near 0 with outputs of size 1. For targets further away than this, the
 # mean is learned long after noise of size 1.
 _FAR = 10.0
+# So many rows show whether targets are far; to find the padding of all of them would
+# take a pass through the network in each `fit`.
+_ROWS_WITH_PADDING = 1024
 
 
 def adapt_to_targets(
@@ -70,9 +73,11 @@ def warn_of_units(likelihood, feed, padding=None) -> None:
     """
     if feed.num_rows is None:
         return
-    if padding is not None and not any(_far_from_noise(likelihood, feed, None)):
-        # No target is far, so that a pass to find out which are padding is not needed.
-        return
+    if padding is not None:
+        feed = feed.first_rows(_ROWS_WITH_PADDING)
+        if not any(_far_from_noise(likelihood, feed, None)):
+            # No target is far, and which ones are padding need not be found out.
+            return
     for part, y in _far_from_noise(likelihood, feed, padding):
         noise = max(part.stddev, 1.0)
         if y.std() > _FAR * noise or abs(y.mean()) > _FAR * noise:

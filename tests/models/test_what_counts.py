@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.models.targets import warn_of_units
 
 ROWS, STEPS = 10, 4
 GENERATOR = np.random.default_rng(0)
@@ -271,6 +273,28 @@ def test_padding_is_not_warned_of():
     model.fit(SEQUENCES, without(STEPS_Y / 40, REAL[..., None], 1e4), verbose=0)
     with pytest.warns(UserWarning, match="normalize_targets=True"):
         model.fit(SEQUENCES, without(STEPS_Y, REAL[..., None], 0.0), verbose=0)
+
+
+def test_the_first_rows_show_whether_targets_are_far():
+    """Not every row is passed through the network before training."""
+    model = bhn_tf.baselines.Deterministic(tagger(), "gaussian")
+    repetitions = 3000 // ROWS
+    x, y = (
+        np.tile(SEQUENCES, (repetitions, 1, 1)),
+        np.tile(STEPS_Y, (repetitions, 1, 1)),
+    )
+    rows = []
+
+    def padding(inputs):
+        rows.append(len(inputs))
+        return np.tile(REAL, (repetitions, 1))[: len(inputs)]
+
+    feed = feed_of(x, y / 40)
+    feed.y[0] = 11.0
+    warn_of_units(model.likelihood, feed, padding)
+    with pytest.warns(UserWarning, match="normalize_targets=True"):
+        warn_of_units(model.likelihood, feed_of(x, y), padding)
+    assert rows == [1024, 1024]
 
 
 @pytest.mark.parametrize("other", [0.0, np.nan])
