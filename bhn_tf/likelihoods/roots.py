@@ -32,7 +32,7 @@ def crossing(function, start, step):
         [70.0]
     """
     start, step = _within_reach(start, step)
-    low, high = _brackets(function, start, step)
+    low, high, end = _bracket(function, start, step)
 
     def halve(low, high):
         # The mean of two integers without their sum, which may be too large for one.
@@ -47,7 +47,7 @@ def crossing(function, start, step):
         maximum_iterations=8 * start.dtype.size,
     )[1]
     found = _without_subnormal(_number_at(found, start.dtype))
-    return _with_ends(function, start, low, high, found)
+    return tf.where(end == 0, found, end)
 
 
 def whole_crossing(function, start, step):
@@ -67,7 +67,7 @@ def whole_crossing(function, start, step):
     """
     start, step = _within_reach(start, step)
     start, step = tf.floor(start), tf.math.ceil(step + tf.ones_like(start))
-    low, high = _brackets(function, start, step)
+    low, high, end = _bracket(function, start, step)
 
     def halve(low, high):
         middle = tf.floor((low + high) / 2)
@@ -81,7 +81,7 @@ def whole_crossing(function, start, step):
         # Ends the loop beyond 2^24, where floats are further apart than whole numbers.
         maximum_iterations=_MOST_DOUBLINGS,
     )[1]
-    return _with_ends(function, start, low, high, found)
+    return tf.where(end == 0, found, end)
 
 
 def _within_reach(start, step):
@@ -94,32 +94,38 @@ def _within_reach(start, step):
     )
 
 
-def _brackets(function, start, step):
-    return (
-        _bracket(lambda y: function(y) >= 0, start, -step),
-        _bracket(lambda y: function(y) < 0, start, step),
+def _bracket(function, start, step):
+    """Goes from `start` towards zero, in steps that double until it is crossed.
+
+    Returns:
+        The last two numbers, low and high, between which the function crosses zero; and
+        the result where it does not, infinite, or NaN where the function is NaN at
+        `start`, and 0 elsewhere.
+    """
+    at_start = function(start)
+    is_above = at_start >= 0
+    step = tf.where(is_above, -step, step)
+
+    def falls_short(value):
+        return tf.where(is_above, value >= 0, value < 0)
+
+    def double(near, far, step, falling_short):
+        near = tf.where(falling_short, far, near)
+        far = tf.where(falling_short, far + 2 * step, far)
+        return near, far, 2 * step, falling_short & falls_short(function(far))
+
+    far = start + step
+    near, far, _, is_endless = tf.while_loop(
+        lambda near, far, step, falling_short: tf.reduce_any(falling_short),
+        double,
+        (start, far, step, falls_short(function(far))),
+        maximum_iterations=_MOST_DOUBLINGS,
     )
-
-
-def _bracket(falls_short, start, step):
-    """Goes from `start` in steps that double until zero is crossed."""
-
-    def go_on(y, step):
-        return tf.reduce_any(falls_short(y))
-
-    def double(y, step):
-        return tf.where(falls_short(y), y + step, y), 2 * step
-
-    return tf.while_loop(
-        go_on, double, (start + step, 2 * step), maximum_iterations=_MOST_DOUBLINGS
-    )[0]
-
-
-def _with_ends(function, start, low, high, found):
-    infinity = tf.constant(float("inf"), found.dtype)
-    found = tf.where(function(low) >= 0, -infinity, found)
-    found = tf.where(function(high) < 0, infinity, found)
-    return tf.where(tf.math.is_nan(function(start)), found * float("nan"), found)
+    infinity = tf.constant(float("inf"), start.dtype)
+    end = tf.where(is_above, -infinity, infinity)
+    end = tf.where(is_endless, end, tf.zeros_like(end))
+    end = tf.where(tf.math.is_nan(at_start), at_start, end)
+    return tf.where(is_above, far, near), tf.where(is_above, near, far), end
 
 
 def _place_of(y):

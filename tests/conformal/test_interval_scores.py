@@ -141,3 +141,16 @@ def test_a_spread_without_an_end_has_intervals_without():
 def test_a_zero_far_away_is_found():
     found = crossing(lambda y: y - [1e6, -3.0], tf.zeros([2]), tf.ones([2]))
     np.testing.assert_allclose(found, [1e6, -3.0], rtol=1e-6)
+
+
+def test_the_search_begins_between_the_last_two_steps_that_were_tried():
+    """Numbers of one size differ in 24 bits; from below 0 to above it, in 32."""
+    tried = []
+
+    def function(y):
+        tried.append(y)
+        return y - tf.constant([-1.7, 1.3])
+
+    found = crossing(function, tf.zeros(2), tf.ones(2))
+    np.testing.assert_array_equal(found, np.float32([-1.7, 1.3]))
+    assert len(tried) <= 27
