@@ -153,10 +153,7 @@ class RunFolder:
                 f"--overwrite: --output_dir={self.path} is a symbolic link. Give the "
                 "folder itself."
             )
-        # A flag that the folder lacks came later: that run was as with its default.
-        earlier = _without_synonyms(
-            {**_as_json(type(self.config)()), **self._earlier()}
-        )
+        flags, data = self._differences()
         if self.config.overwrite:
             return
         if not self.config.resume:
@@ -164,31 +161,39 @@ class RunFolder:
                 f"--noresume: {self.path} holds an earlier run. Give --overwrite to "
                 "delete it, or another --output_dir."
             )
+        if flags:
+            raise UsageProblem(
+                f"--output_dir={self.path} holds a run of another configuration "
+                f"({'; '.join(flags)}). Give another folder, or --overwrite to "
+                "delete that run."
+            )
+        if data:
+            raise UsageProblem(
+                f"--output_dir={self.path} holds a run on other data "
+                f"({'; '.join(data)}), though their names are the same. Give "
+                "another folder, or --overwrite to delete that run."
+            )
+
+    def _differences(self) -> tuple[list[str], list[str]]:
+        """Flags and data in which the run that the folder holds differs from this."""
+        # A flag that the folder lacks came later: that run was as with its default.
+        earlier = _without_synonyms(
+            {**_as_json(type(self.config)()), **self._earlier()}
+        )
         not_in_identity = _NOT_IN_IDENTITY | self.config.not_in_identity
-        different = [
+        flags = [
             f"--{name}={earlier.get(name)} there, {value} now"
             for name, value in _without_synonyms(_as_json(self.config)).items()
             if name not in not_in_identity and earlier.get(name) != value
         ]
-        if different:
-            raise UsageProblem(
-                f"--output_dir={self.path} holds a run of another configuration "
-                f"({'; '.join(different)}). Give another folder, or --overwrite to "
-                "delete that run."
-            )
         # Folders of older versions do not say what their data are.
         there = earlier.get("data", {})
-        different = [
+        data = [
             f"{name}: {there[name]} there, {found} now"
             for name, found in self._data.items()
             if there.get(name, found) != found
         ]
-        if different:
-            raise UsageProblem(
-                f"--output_dir={self.path} holds a run on other data "
-                f"({'; '.join(different)}), though their names are the same. Give "
-                "another folder, or --overwrite to delete that run."
-            )
+        return flags, data
 
     def _is_new(self) -> bool:
         """Whether the folder is empty, or as a run leaves it that is killed at once."""

@@ -45,6 +45,12 @@ class _FolderOfChief(RunFolder):
                 f"--output_dir={self.path} is not the same folder for every worker. "
                 "Give one that all of them see, such as a shared disk's."
             )
+        if not workers.all_say(strategy, True):
+            self.__exit__()
+            raise UsageProblem(
+                "Another worker has other flags or other data than this one, the "
+                "chief; it says which. Start all workers with the same."
+            )
         return self
 
 
@@ -82,7 +88,32 @@ class _Copy(RunFolder):
                 f"--output_dir={shared} is not the chief's folder here, on "
                 f"{self._task.job} {self._task.index}. Give one that all workers see."
             )
+        self._refuse_another_run(strategy)
         return self
+
+    def _refuse_another_run(self, strategy):
+        """Raises `UsageProblem` unless all workers have the chief's flags and data."""
+        different = ["the trainer"]
+        try:
+            flags, data = self._differences()
+            different = [*flags, *data]
+        finally:
+            # The others wait, and have to hear of a refusal, too.
+            is_one_run = workers.all_say(strategy, not different)
+        if is_one_run:
+            return
+        self.__exit__()
+        here = f"{self._task.job} {self._task.index}"
+        if not different:
+            raise UsageProblem(
+                "Another worker has other flags or other data than the chief; it says "
+                f"which. This is {here}. Start all workers with the same."
+            )
+        raise UsageProblem(
+            "The chief runs another configuration, or has other data, than "
+            f"{here} (at the chief: {'; '.join(different)}). Start all workers with "
+            "the same flags and the same data."
+        )
 
     def __exit__(self, *exception):
         if self._temporary is not None:
