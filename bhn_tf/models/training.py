@@ -82,6 +82,9 @@ class Training(keras.Model):
         if self.distribute_strategy.num_replicas_in_sync > 1:
             jit_compile = kwargs.get("jit_compile")
             training_options.refuse_what_replicas_lack(optimizer, jit_compile)
+        if keras_adapter.spans_processes(self.distribute_strategy):
+            steps_per_execution = kwargs.get("steps_per_execution")
+            training_options.refuse_what_workers_lack(steps_per_execution)
         if self.built:
             # Refuses wrong ones here rather than in the middle of a step.
             self.likelihood.loss_weights_by_output(loss_weights)

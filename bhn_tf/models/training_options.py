@@ -74,6 +74,16 @@ def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
         )
 
 
+def refuse_what_workers_lack(steps_per_execution) -> None:
+    """Raises `ValueError` for what fails in TensorFlow or Keras on several workers."""
+    if steps_per_execution not in (None, 1):
+        raise ValueError(
+            f"`steps_per_execution={steps_per_execution!r}` fails on several workers "
+            "in TensorFlow (it cannot fetch their batches in a loop of the graph). "
+            "Leave it at 1."
+        )
+
+
 def validation_split_of(validation_split, validation_data) -> float:
     """Returns the share of rows that Keras sets aside; 0 if `validation_data` is given.
 

@@ -1,10 +1,12 @@
-"""Weights that a model in a strategy's scope trains must be made inside it."""
+"""What a model refuses in a strategy's scope, and on several workers."""
 
 import keras
 import pytest
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf import keras_adapter
+from bhn_tf.models import workers
 from tests import networks
 
 
@@ -55,3 +57,20 @@ def test_what_is_frozen_may_come_from_outside(strategy):
         model.compile("sgd", run_eagerly=False)
     x, _ = networks.data(8)
     model.fit(x, x[:, :1], verbose=0)
+
+
+# -- several workers -------------------------------------------------------------------
+
+
+@pytest.fixture
+def several_workers(monkeypatch):
+    """Lets this process take itself for one of several."""
+    for module in (keras_adapter, workers):
+        monkeypatch.setattr(module, "spans_processes", lambda strategy: True)
+
+
+def test_several_steps_at_once_are_refused_on_workers(several_workers):
+    model = networks.bayesian(hypernet="mean_field")
+    with pytest.raises(ValueError, match="`steps_per_execution=2` fails on several"):
+        model.compile("sgd", steps_per_execution=2)
+    model.compile("sgd", steps_per_execution=1)
