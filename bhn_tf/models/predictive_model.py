@@ -16,13 +16,18 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods, tensorflow_adapter
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
+from bhn_tf.models import workers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
 from bhn_tf.models.refused_networks import refuse_models_inside
-from bhn_tf.models.targets import adapt_to_targets, warn_of_units
+from bhn_tf.models.targets import (
+    adapt_to_targets,
+    require_units_of_all_rows,
+    warn_of_units,
+)
 from bhn_tf.models.training import Training
 from bhn_tf.networks.outputs import (
     declared_outputs,
@@ -306,6 +311,8 @@ class PredictiveModel(Training, Prediction):
     def _learn_from_feed(self, feed, validation_split):
         self._remember_dtypes(feed)
         padding = self._padding_if_any
+        if workers.reads_share(feed, self.distribute_strategy):
+            require_units_of_all_rows(self.likelihood)
         adapt_to_targets(self.likelihood, feed, validation_split, padding)
         warn_of_units(self.likelihood, feed, padding)
 

@@ -61,6 +61,19 @@ def require_units(likelihood) -> None:
         )
 
 
+def require_units_of_all_rows(likelihood) -> None:
+    """Raises `ValueError` if a likelihood would learn its units from a share of y."""
+    if any(map(_lacks_units, likelihood.parts_of_outputs())):
+        raise ValueError(
+            "With the auto-shard policy OFF, each worker's data set is a share of the "
+            "rows, and each network would work in units of its own, which "
+            "`normalize_targets=True` takes from the targets. Tell the likelihood "
+            "before `fit`, `model.likelihood.adapt(y)` with the same y on every "
+            "worker; of several outputs, tell those of `model.likelihood.parts` that "
+            "are `Standardized`."
+        )
+
+
 def _lacks_units(part) -> bool:
     return isinstance(part, Standardized) and not part.is_adapted
 

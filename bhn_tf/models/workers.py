@@ -192,6 +192,14 @@ def shared_out(x, strategy):
     return x.with_options(options)
 
 
+def reads_share(feed: Feed, strategy) -> bool:
+    """Whether this process's data are its own share of the rows, not all of them."""
+    if not spans_processes(strategy) or not isinstance(feed, DatasetFeed):
+        return False
+    policy = feed.x.options().experimental_distribute.auto_shard_policy
+    return policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
 def training_arguments(arguments: dict, feed: Feed, strategy) -> dict:
     """Returns the arguments of `fit` for several processes.
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import keras_adapter
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.models import workers
 from tests import networks
 
@@ -74,3 +75,21 @@ def test_several_steps_at_once_are_refused_on_workers(several_workers):
     with pytest.raises(ValueError, match="`steps_per_execution=2` fails on several"):
         model.compile("sgd", steps_per_execution=2)
     model.compile("sgd", steps_per_execution=1)
+
+
+def test_units_of_a_share_are_refused_on_workers(several_workers):
+    model = bhn_tf.BayesianHypernet(
+        network(), "mean_field", "gaussian", normalize_targets=True
+    )
+    model.compile("sgd")
+    x, _ = networks.data(8)
+    all_rows = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(4)
+    options = tf.data.Options()
+    policies = tf.data.experimental.AutoShardPolicy
+    options.experimental_distribute.auto_shard_policy = policies.OFF
+    share = all_rows.with_options(options)
+    with pytest.raises(ValueError, match="a share of the rows.*`model.likelihood.adap"):
+        model.fit(share)
+    model._learn_from_feed(feed_of(all_rows), 0.0)
+    assert model.likelihood.is_adapted
+    model._learn_from_feed(feed_of(share), 0.0)
