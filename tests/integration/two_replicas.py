@@ -409,6 +409,35 @@ def batch_statistics_survive_a_replica_without_rows():
 
 
 @check
+def synchronized_batch_normalisation_equals_one_device():
+    """Without `synchronized=True` each replica has moving statistics of its own."""
+
+    def network():
+        return keras.Sequential(
+            [
+                keras.Input((networks.NUM_FEATURES,)),
+                keras.layers.Dense(5, use_bias=False),
+                bhn_tf.layers.BatchNormalization(
+                    random="none", momentum=0.5, synchronized=True
+                ),
+                keras.layers.Dense(networks.NUM_CLASSES),
+            ]
+        )
+
+    def results(strategy):
+        model = plain_model(strategy, network)
+        x, y = networks.data(13)
+        # The last batch has one row, so that one of the replicas has none.
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+        same = np.repeat(x[:1], 4, axis=0)
+        predicted = model.predict(same, batch_size=4, verbose=0)
+        np.testing.assert_allclose(predicted, predicted[:1].repeat(4, axis=0), 1e-6)
+        return {"predicted": predicted}
+
+    assert_same(results(two_replicas()), results(one_device()))
+
+
+@check
 def a_strategy_of_one_device_is_no_strategy():
     def results(strategy):
         model = noisy_model(strategy, metrics=["accuracy"])
