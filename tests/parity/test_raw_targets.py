@@ -186,8 +186,6 @@ def test_rows_with_unknown_inputs_answer_nan():
     x = X[:4].copy()
     x[0, 1], x[1, 0], x[2, 2] = np.nan, np.inf, -np.inf
     scores = model.predict_uncertainty(x, verbose=0)
-    # The noise of the data is the same everywhere.
-    assert np.isfinite(scores.pop("aleatoric_std")).all()
     for answer in (
         model.predict(x, verbose=0),
         model.predict_on_batch(x),

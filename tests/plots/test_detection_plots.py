@@ -114,7 +114,7 @@ def test_a_legend_of_panels_has_the_columns_that_fit(names):
         (lambda: plots.attack_panels([0], {"a": {}}, "accuracy"), "panels"),
         (
             lambda: plots.attack_panels([0, np.inf], {"a": {"b": [1, 1]}}, "accuracy"),
-            "step sizes must be finite",
+            "step sizes to be finite",
         ),
         (
             lambda: plots.attack_panels([0, 1], {"a": {"b": [1]}}, "accuracy"),

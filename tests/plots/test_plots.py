@@ -255,7 +255,7 @@ def test_regression_bands_are_multiples_of_the_standard_deviation():
         ),
         (
             lambda: plots.regression_bands([1, 2], [1], [1, 1], [0], [0]),
-            "mean must have.*2 rows",
+            "mean to have the shape.*2 rows",
         ),
         (
             lambda: plots.regression_bands([1], [1], [-1], [0], [0]),
