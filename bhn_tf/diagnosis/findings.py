@@ -22,7 +22,7 @@ class Finding:
     """Something that is not as it should be.
 
     Attributes:
-        name: Its kind: one of the headings of `docs/diagnosis.md`.
+        name: Its kind, as in the table of findings in `docs/diagnosis.md`.
         layer: Path of the layer concerned; `None` for the whole model.
         severity: "warning" if it makes predictions worse or untrue, "note" if it costs
             time or is worth knowing.
