@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.backend.tensorflow import trainer as _tensorflow_trainer
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
     _collective_all_reduce_multi_worker,
@@ -29,6 +30,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
     is_scipy_sparse,
     scipy_sparse_to_tf_sparse,
 )
+from keras.src.utils import python_utils
 
 # Layers that keep measured statistics in weights and update them only in training.
 _MOVES_IN_TRAINING_ONLY = (
@@ -266,6 +268,16 @@ def averaged_function(metric):
     if not isinstance(metric, keras.metrics.MeanMetricWrapper):
         return None
     return functools.partial(metric._fn, **metric._fn_kwargs)
+
+
+def metrics_result(results: dict) -> dict:
+    """Returns results of metrics as Keras's `get_metrics_result` would.
+
+    Early versions make Python's numbers of them there, later ones where logs are given
+    to the user.
+    """
+    converts_later = hasattr(_tensorflow_trainer, "pythonify_logs")
+    return results if converts_later else python_utils.pythonify_logs(results)
 
 
 def set_lower_is_better(metric: keras.Metric) -> None:

@@ -228,6 +228,9 @@ class Training(keras.Model):
         return self._evaluation_trackers if is_evaluation else self._training_trackers
 
     def get_metrics_result(self):
+        return keras_adapter.metrics_result(self._results())
+
+    def _results(self):
         trackers = self._trackers(self._evaluations.is_reporting)
         terms = () if trackers is None else (trackers.loss, *trackers.shown(True))
         return results_by_name(self.metrics, terms, self._compile_metrics)
@@ -236,7 +239,7 @@ class Training(keras.Model):
     def metrics_names(self):
         """Names of the values in the list that `evaluate` returns, in its order."""
         with self._evaluations.reporting(True):
-            return list(self.get_metrics_result())
+            return list(self._results())
 
     def _flatten_metrics_in_order(self, logs):
         values = [logs[name] for name in self.metrics_names if name in logs]
