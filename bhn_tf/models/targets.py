@@ -31,9 +31,9 @@ def adapt_to_targets(
     Raises:
         ValueError: If the targets cannot be read before training.
     """
-    parts = likelihood.parts_of_outputs()
-    if not any(map(_lacks_units, parts)):
+    if not _any_lacks_units(likelihood):
         return
+    parts = likelihood.parts_of_outputs()
     num_rows = None if feed.num_rows is None else feed.count(validation_split)
     batches = [
         _targets_and_weights(likelihood, *batch)
@@ -52,7 +52,7 @@ def adapt_to_targets(
 
 def require_units(likelihood) -> None:
     """Raises `ValueError` if a likelihood in standard units lacks those of y."""
-    if any(map(_lacks_units, likelihood.parts_of_outputs())):
+    if _any_lacks_units(likelihood):
         raise ValueError(
             "The units of the targets are not known, in which a network with "
             "`normalize_targets=True` is trained and judged: call `fit` first, or tell "
@@ -63,7 +63,7 @@ def require_units(likelihood) -> None:
 
 def require_units_of_all_rows(likelihood) -> None:
     """Raises `ValueError` if a likelihood would learn its units from a share of y."""
-    if any(map(_lacks_units, likelihood.parts_of_outputs())):
+    if _any_lacks_units(likelihood):
         raise ValueError(
             "With the auto-shard policy OFF, each worker's data set is a share of the "
             "rows, and each network would work in units of its own, which "
@@ -72,6 +72,10 @@ def require_units_of_all_rows(likelihood) -> None:
             "worker; of several outputs, tell those of `model.likelihood.parts` that "
             "are `Standardized`."
         )
+
+
+def _any_lacks_units(likelihood) -> bool:
+    return any(map(_lacks_units, likelihood.parts_of_outputs()))
 
 
 def _lacks_units(part) -> bool:
