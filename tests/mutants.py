@@ -67,6 +67,7 @@ TESTS = {
             "conformal/test_interval_scores.py",
             "conformal/test_thresholds.py",
             "conformal/test_calibrated.py",
+            "conformal/test_calibrated_likelihoods.py",
         ],
         "bhn_tf/conformal/r[!o]*.py": [
             "conformal/test_thresholds.py",
@@ -75,6 +76,10 @@ TESTS = {
         ],
         "bhn_tf/likelihoods/roots.py": ["conformal/test_interval_scores.py"],
         "bhn_tf/conformal/drift.py": ["conformal/test_risk_and_drift.py"],
+        "bhn_tf/conformal/serving.py": [
+            "conformal/test_calibrated.py",
+            "scoring/test_guarantees.py",
+        ],
         "bhn_tf/conformal/*.py": ["conformal/test_calibrated.py"],
     },
     "metrics": {

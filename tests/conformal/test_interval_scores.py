@@ -1,16 +1,27 @@
 """Scores of numbers and their intervals are inverse to each other."""
 
+import keras
 import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
 
-from bhn_tf.conformal import Absolute, LowerBound, Normalized, Quantile, UpperBound
+from bhn_tf.conformal import (
+    APS,
+    LAC,
+    RAPS,
+    Absolute,
+    LowerBound,
+    Normalized,
+    Quantile,
+    UpperBound,
+)
 from bhn_tf.conformal.interval_scores import CustomIntervalConformity, Predictive
 from bhn_tf.likelihoods import (
     CensoredWeibull,
     Gaussian,
     LogNormal,
+    Poisson,
     Standardized,
 )
 from bhn_tf.likelihoods.roots import crossing
@@ -42,6 +53,13 @@ def test_bounds_have_the_score_of_the_threshold(score, threshold, predictive):
         np.testing.assert_allclose(found, np.full([3, 1], threshold), rtol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "score", [Absolute, Normalized, Quantile, LowerBound, UpperBound, LAC, APS, RAPS]
+)
+def test_saved_files_name_the_library_and_not_the_module(score):
+    assert keras.saving.get_registered_name(score) == f"bhn_tf>{score.__name__}"
+
+
 @pytest.mark.parametrize("threshold", [0.01, 3.0, 50.0])
 def test_a_bound_has_the_score_of_the_threshold_and_the_other_side_no_end(
     threshold, predictive
@@ -66,6 +84,17 @@ def test_the_quantile_score_is_the_tail_of_the_mixture(predictive):
     expected = -np.log(np.minimum(lower, upper))
     found = Quantile().of_targets(predictive, y)[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_count_far_away_is_outside_as_soon_as_its_residual_is_larger():
+    mean = np.float32(np.log(200_000.0))
+    counts = Predictive(Poisson(), tf.fill([1, 1, 1], mean))
+    bounds = Absolute().interval(counts, 10.3)
+    lower, upper = counts.possible(*bounds, is_around_mean=True)
+    center = counts.mean.numpy().item()
+    # Half a count for the rounding of float32.
+    assert lower.numpy().item() == np.ceil(center - 10.8)
+    assert upper.numpy().item() == np.floor(center + 10.8)
 
 
 def test_targets_many_deviations_away_are_ordered(predictive):

@@ -70,6 +70,14 @@ def test_rows_of_equal_score_stay_together_and_nan_is_rejected():
     assert chosen == metrics.RejectThreshold(0.0, 0.6, 0.0)
 
 
+def test_shares_are_those_of_the_given_rows():
+    scores, errors = rows(np.random.default_rng(5), 600)
+    threshold, coverage, risk = controlled_threshold(scores, errors, 0.1, 0.9)
+    answered = scores <= threshold
+    assert 0 < risk == pytest.approx(errors[answered].mean())
+    assert coverage == pytest.approx(answered.mean())
+
+
 def test_numbers_that_are_no_probabilities_are_refused():
     with pytest.raises(ValueError, match="confidence"):
         controlled_threshold([0.1], [0], 0.1, 1.0)
@@ -96,6 +104,15 @@ def test_false_alarms_are_as_rare_as_stated():
         for run in range(runs)
     ]
     assert np.sum(alarms) <= scipy.stats.binom(runs, rate).ppf(0.999)
+
+
+def test_the_mean_wealth_of_exchangeable_rows_stays_one():
+    """With a single calibration row, where every count of rows matters."""
+    rng, wealth = np.random.default_rng(6), []
+    for run in range(4000):
+        martingale = ConformalMartingale(rng.uniform(size=1), seed=run)
+        wealth.append(math.exp(martingale.update(rng.uniform(size=4))[-1]))
+    assert abs(np.mean(wealth) - 1) < 4 * scipy.stats.sem(wealth)
 
 
 @pytest.mark.parametrize("shift", [1.5, -1.5, np.inf])

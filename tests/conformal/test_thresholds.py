@@ -116,6 +116,12 @@ def test_sets_cover_as_often_as_they_say(score):
     assert inside(covered.mean(axis=1), trials, n, rank, rows)
 
 
+def test_the_price_is_one_in_a_hundred_from_the_second_class_on_unless_given():
+    p = tf.constant([[0.2, 0.5, 0.3]])
+    price = RAPS().of_classes(p) - APS().of_classes(p)
+    np.testing.assert_allclose(price, [[0.02, 0.0, 0.01]], atol=1e-6)
+
+
 def test_an_empty_set_becomes_the_likeliest_class_unless_asked():
     p = tf.constant([[0.2, 0.5, 0.3]])
     scores = LAC().of_classes(p)
