@@ -1,6 +1,7 @@
 """A calibrated model gives the same answers in Python, files and servers."""
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -194,6 +195,9 @@ def test_draws_are_those_of_predict(name, tmp_path):
     calibrated = calibrate(model, CLASSES)
     expected = model.predict(X, num_samples=3, seed=4, verbose=0)
     np.testing.assert_allclose(calibrated.predict(X, verbose=0), expected, atol=1e-6)
+    samples = model.predict_samples(X, num_samples=3, seed=4, verbose=0)
+    found = calibrated.predict_samples(X, verbose=0)
+    np.testing.assert_allclose(found, samples, atol=1e-6)
     own = 1 - expected[np.arange(NUM_ROWS), CLASSES]
     scores = calibrated.calibration_scores
     np.testing.assert_allclose(scores[:, 0], np.sort(own), atol=1e-6)
@@ -295,7 +299,9 @@ def test_a_drifted_input_raises_the_alarm_and_others_do_not():
     calibrated = conformal.calibrate(Deterministic(network), x[:200], y[:200])
     monitor = conformal.DriftMonitor(calibrated, false_alarm_rate=0.01)
     assert not monitor.update(x[200:])
+    assert monitor.alarm is False
     assert monitor.update(20 * x[200:])
+    assert monitor.alarm is True and monitor.evidence > math.log(100)
     assert 200 < monitor.alarm_at <= monitor.num_rows == 400
 
 
