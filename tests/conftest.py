@@ -1,7 +1,15 @@
 """Every run has the same initial weights, so that failures can be repeated."""
 
+import os
+
 import keras
 import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests of fresh processes wait for them."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True, scope="module")
