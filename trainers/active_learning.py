@@ -40,6 +40,8 @@ from trainers.run_folder import RunFolder
 from trainers.training import strategy_of
 
 _ACQUISITIONS = ("bald", "max_entropy", "variation_ratio", "mean_std", "random")
+# Accuracies in per cent for which results.json has the labels needed.
+_PERCENTAGES = (90, 95)
 _WARM_START = {"keep": True, "new": False, "first_weights": "first_weights"}
 
 
@@ -125,7 +127,7 @@ class ActiveLearning:
                     runs[method, acquisition, seed] = _one_run(
                         config, folder, sets, method, acquisition, seed
                     )
-        results = {"curves": {}, "labels_needed": {}}
+        results = {"curves": {}, "labels_needed": {}, "methods": {}}
         for (method, acquisition, seed), curve in runs.items():
             for name, value in (
                 ("curves", curve),
@@ -133,6 +135,10 @@ class ActiveLearning:
             ):
                 of_method = results[name].setdefault(method, {})
                 of_method.setdefault(acquisition, {})[str(seed)] = value
+        for method, of_method in results["curves"].items():
+            for acquisition, by_seed in of_method.items():
+                entry = {"labels_for": _labels_for_shares(by_seed.values())}
+                results["methods"][f"{method}-{acquisition}"] = entry
         _draw_pictures(config, folder, results["curves"])
         return results
 
@@ -272,6 +278,15 @@ def _labels_needed(curve: dict, target: float) -> int | None:
     """The first number of labels that reaches the accuracy, or `None`."""
     pairs = zip(curve["num_labelled"], curve["accuracy"], strict=True)
     return next((n for n, accuracy in pairs if _reaches(accuracy, target)), None)
+
+
+def _labels_for_shares(curves) -> dict:
+    """Labels needed for `_PERCENTAGES`: the mean over curves, if all get there."""
+    found = {}
+    for percentage in _PERCENTAGES:
+        needed = [_labels_needed(curve, percentage / 100) for curve in curves]
+        found[str(percentage)] = None if None in needed else float(np.mean(needed))
+    return found
 
 
 def _draw_pictures(config: Config, folder: RunFolder, curves: dict) -> None:

@@ -24,6 +24,8 @@ def test_results_hold_every_curve(finished):
     assert (
         set(results["curves"]) == set(results["labels_needed"]) == set(ASKED["methods"])
     )
+    pairs = {f"{m}-{a}" for m in ASKED["methods"] for a in ASKED["acquisitions"]}
+    assert set(results["methods"]) == pairs
     for of_method in results["curves"].values():
         assert set(of_method) == set(ASKED["acquisitions"])
         for by_seed in of_method.values():
@@ -61,6 +63,9 @@ def test_the_labels_needed_are_the_first_with_the_target_in_float32():
     assert active_learning._labels_needed(curve, 0.9) == 30
     assert active_learning._labels_needed(curve, 0.95) == 40
     assert active_learning._labels_needed(curve, 1.5) is None
+    other = {"num_labelled": [20, 30], "accuracy": [0.92, 0.93]}
+    found = active_learning._labels_for_shares([curve, other])
+    assert found == {"90": 25.0, "95": None}
 
 
 @pytest.mark.parametrize(
