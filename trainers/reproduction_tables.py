@@ -287,6 +287,52 @@ _ADVERSARIES = Table(
 )
 
 
+_ACTIVE_FLAGS = {
+    "dataset": "mnist",
+    "methods": "bhn,mc_dropout",
+    "acquisitions": "bald,random",
+    "num_seeds": 1,
+    "epochs": 100,
+    "learning_rate": 2e-3,
+    "num_flow_layers": 2,
+    "flow_units": 50,
+    "initial_stddev": 0.3,
+    "kl_weight": 0.5,
+    "target_accuracy": 0.95,
+    "stop_at_target": True,
+}
+# Gal's network and protocol, with a quarter of its filters and twice its questions.
+_ACTIVE_LEARNING = Table(
+    name="active_learning",
+    title="Active learning",
+    trainer="active_learning",
+    num_seeds=3,
+    common={
+        **_ACTIVE_FLAGS,
+        "num_rounds": 40,
+        "query_size": 20,
+        "candidate_size": 1_000,
+        "num_samples": 10,
+        "filters": 8,
+        "units": 128,
+    },
+    full={"common": _ACTIVE_FLAGS},
+    rival="BHN, random",
+    rows=_rows_of_one_run(
+        {
+            "bhn-bald": "BHN, BALD",
+            "bhn-random": "BHN, random",
+            "mc_dropout-bald": "MC dropout, BALD",
+            "mc_dropout-random": "MC dropout, random",
+        }
+    ),
+    measures=tuple(
+        Measure(f"labels_for/{share}", f"labels for {share} %", 0, is_better_low=True)
+        for share in (90, 95)
+    ),
+)
+
+
 def _finetuning(name: str, title: str, anomalies: tuple[str, ...], **flags) -> Table:
     """The table of a trained network beside its Bayesian version."""
     return Table(
@@ -339,4 +385,5 @@ TABLES = (
     _CIFAR10,
     _ANOMALIES,
     _ADVERSARIES,
+    _ACTIVE_LEARNING,
 )

@@ -26,6 +26,7 @@ _COMPARISON = {
     "num_samples": 4,
 }
 _SMOKE = {
+    "active_learning": {"scale": "smoke"},
     "classification": _COMPARISON,
     "anomaly_detection": {**_COMPARISON, "ensemble_size": 2},
     "adversarial_detection": {**_COMPARISON, "ensemble_size": 2},
