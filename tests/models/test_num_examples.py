@@ -297,3 +297,14 @@ def test_what_was_counted_can_be_given():
     model.num_examples = 8
     model.fit((networks.data(4) for _ in range(2)), steps_per_epoch=2, verbose=0)
     assert model.num_examples == 8
+
+
+def test_a_loaded_model_knows_how_many_rows_it_was_trained_on(tmp_path):
+    """What `diagnose` compares with N."""
+    model = networks.bayesian(hypernet="mean_field", num_examples=80)
+    model.compile("sgd", run_eagerly=True)
+    with pytest.warns(UserWarning, match="trains on 8"):
+        model.fit(*networks.data(8), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.num_examples == 80 and loaded.objective.examples.counted == 8
