@@ -251,6 +251,11 @@ class LocationScale(Distributional):
         """Whether the noise is neither learned nor given by the network."""
         return not (self._is_learned or self.heteroscedastic)
 
+    @property
+    def is_set_by_data(self) -> bool:
+        """Whether a model may set the noise to the spread of its targets."""
+        return not self.is_noise_fixed
+
     def set_stddev(self, stddev: float) -> None:
         """Sets the noise, for example to the spread of the data before training.
 

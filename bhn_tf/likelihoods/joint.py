@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.likelihoods.likelihood import Likelihood
+from bhn_tf.likelihoods.state import parts_with_state
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -26,11 +27,15 @@ class Joint(Likelihood, keras.layers.Layer):
     Weights of rows or elements are an array for all outputs, or a list or dictionary by
     output name, in which `None` or a missing name means 1. Masks are listed in the
     order of the outputs.
+
+    Raises:
+        ValueError: If outputs share a likelihood that training or the targets change.
     """
 
     def __init__(self, parts, names=None, weights=None, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.parts = list(parts)
+        _refuse_shared_state(self.parts)
         self.names = None if names is None else list(names)
         self._own_weights = list(weights or [1.0] * len(self.parts))
         self.built = True
@@ -263,3 +268,14 @@ class Joint(Likelihood, keras.layers.Layer):
         deserialize = keras.saving.deserialize_keras_object
         config = {**config, "parts": [deserialize(p) for p in config["parts"]]}
         return cls(**config)
+
+
+def _refuse_shared_state(parts) -> None:
+    having = [part for each in parts for part in parts_with_state(each)]
+    for index, part in enumerate(having):
+        if any(part is earlier for earlier in having[:index]):
+            raise ValueError(
+                f"Several outputs have one likelihood, {part.name!r}, and would share "
+                "the noise, or the units of the targets, that it learns. Give a new "
+                "instance to each output."
+            )

@@ -106,6 +106,11 @@ class Likelihood:
     #: Whether labels are [time, event], where some times are only lower bounds.
     is_censored = False
 
+    @property
+    def is_set_by_data(self) -> bool:
+        """Whether a model may set it to the targets before training."""
+        return False
+
     def build_for_outputs(self, raw_shape) -> None:
         """Makes any missing state that depends on the shape of the outputs.
 

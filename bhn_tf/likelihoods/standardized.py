@@ -77,6 +77,11 @@ class Standardized(Likelihood, keras.layers.Layer):
             )
 
     @property
+    def is_set_by_data(self) -> bool:
+        """Always: `fit` adapts it to the targets."""
+        return True
+
+    @property
     def is_adapted(self) -> bool:
         """Whether `adapt` was called, even if before saving."""
         return self.num_outputs is not None and bool(

@@ -1,8 +1,5 @@
 """The posterior of a hypernet: scales of the primary network, generated together."""
 
-import gc
-import weakref
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -10,11 +7,9 @@ import tensorflow as tf
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.random_layer import RandomLayer, is_restricted
+from bhn_tf.models import ownership
 from bhn_tf.models.draws import Draws, Posterior
 from bhn_tf.user_warnings import warn_user
-
-#: The posterior that each hypernet belongs to; weak, so neither is kept alive.
-_OWNERS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class HypernetPosterior(Posterior):
@@ -64,15 +59,7 @@ class HypernetPosterior(Posterior):
         self.num_random = self._offsets[-1]
         if not self.num_random:
             return
-        if self._has_other_owner():
-            # A deleted owner may still be alive in a reference cycle.
-            gc.collect()
-        if self._has_other_owner():
-            raise ValueError(
-                f"The given hypernet {self.hypernet.name!r} belongs to another model, "
-                "whose training would change this one's posterior, and this one's "
-                "the other's. Give a new instance."
-            )
+        ownership.refuse_part_of_another(self.hypernet, self, "hypernet", "posterior")
         is_new = not self.hypernet.built
         if is_new:
             self.hypernet.take_layer_sizes([each.num_random for each in self.layers])
@@ -100,12 +87,9 @@ class HypernetPosterior(Posterior):
                 f"and are {[layer.name for layer in now]}. Make a new model of it."
             )
 
-    def _has_other_owner(self) -> bool:
-        return _OWNERS.get(self.hypernet, lambda: None)() not in (self, None)
-
     def own_hypernet(self) -> None:
         """Claims the hypernet, so that no other model can take it."""
-        _OWNERS[self.hypernet] = weakref.ref(self)
+        ownership.claim(self.hypernet, self)
 
     def _warn_of_restrictions(self):
         restricted = [

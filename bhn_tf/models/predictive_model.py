@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods, tensorflow_adapter
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
-from bhn_tf.models import workers
+from bhn_tf.likelihoods.state import parts_with_state
+from bhn_tf.models import ownership, workers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
@@ -142,9 +143,15 @@ class PredictiveModel(Training, Prediction):
             output_names(network, spec),
             output_activations(network, spec),
         )
+        for part in parts_with_state(self.likelihood):
+            ownership.refuse_part_of_another(
+                part, self, "likelihood", "noise, or the units of its targets"
+            )
         if self.raw_outputs is not None:
             self.likelihood.build_for_outputs(self.raw_outputs.shapes)
         self._set_up_objective()
+        for part in parts_with_state(self.likelihood):
+            ownership.claim(part, self)
         self.built = True
         if self.compiled:
             self._build_optimizer()
