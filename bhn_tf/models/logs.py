@@ -13,14 +13,24 @@ def results_by_name(metrics, terms, compiled) -> dict:
         metrics: All metrics, in the order of the logs.
         terms: Trackers of the terms, also of those that are not logged at the moment.
         compiled: Keras's object that holds all metrics of `compile`, or `None`.
+
+    Raises:
+        ValueError: If a compiled metric has the name of a term.
     """
     of_terms = {term.name for term in terms}
     of_compiled = _results(compiled)
+    hidden = sorted(of_terms & set(of_compiled))
+    if hidden:
+        raise ValueError(
+            f"`compile` got metrics whose names in the logs are {hidden}, which are "
+            "those of the loss and its terms. Give them other names, such as "
+            "`keras.metrics.MeanMetricWrapper(function, name='my_metric')`."
+        )
     logs = {}
     for metric in metrics:
         is_term = any(metric is term for term in terms)
         for name, result in _results(metric).items():
-            if is_term or (metric is compiled and name not in of_terms):
+            if is_term or metric is compiled:
                 logs[name] = result
             elif name not in of_terms and name not in of_compiled:
                 logs[_unused(name, logs)] = result

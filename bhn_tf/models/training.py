@@ -64,7 +64,8 @@ class Training(keras.Model):
         Args:
             optimizer: As in Keras; `None` to evaluate only.
             loss: Refused: the loss is the likelihood.
-            metrics: As in Keras; they get labels and predicted means.
+            metrics: As in Keras; they get labels and predicted means. The first batch
+                refuses those with the name of a term in the logs, such as `nll`.
             weighted_metrics: As in Keras.
             loss_weights: Weight of each output's log-likelihood, as in Keras. They
                 change only `loss` and `nll`, not what is measured.

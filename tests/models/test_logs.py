@@ -97,3 +97,53 @@ def test_metrics_of_one_name_are_numbered():
     names = ["seen", "seen_1", "seen_2"]
     assert [history[name] for name in names] == [[1.0], [2.0], [3.0]]
     assert [logs[name] for name in names] == [1.0, 2.0, 3.0]
+
+
+def plain():
+    return keras.Sequential([keras.Input((3,)), WeightNormDense(2)])
+
+
+def named(name):
+    return keras.metrics.MeanMetricWrapper(keras.losses.mean_squared_error, name=name)
+
+
+def nll(y, p):
+    """As users call a metric of their own."""
+    return keras.losses.mean_squared_error(y, p)
+
+
+@pytest.mark.parametrize(
+    ("argument", "name"),
+    [*(("metrics", name) for name in TAKEN[:-1]), ("weighted_metrics", "nll")],
+)
+def test_a_compiled_metric_does_not_hide_behind_a_term(argument, name):
+    model = bhn_tf.BayesianHypernet(Encoder([]), "mean_field", "gaussian")
+    model.build((None, 3))
+    model.compile("sgd", **{argument: [named(name)]})
+    before = model.get_weights()
+    y = np.zeros((ROWS, 2))
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=rf"\['{name}'\].* other names"):
+            call(X, y, **ARGUMENTS)
+    for value, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+def test_outputs_have_terms_too_and_other_names_are_free():
+    inputs = keras.Input((3,))
+    outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
+    model = bhn_tf.baselines.Deterministic(
+        keras.Model(inputs, outputs), dict.fromkeys(outputs, "gaussian")
+    )
+    y = {name: np.zeros((ROWS, 1)) for name in outputs}
+    model.compile("sgd", metrics={"a": [nll]})
+    with pytest.raises(ValueError, match=r"\['a_nll'\].* other names"):
+        model.fit(X, y, **ARGUMENTS)
+    # Neither a KL nor a regularization is among the terms of this one.
+    free = ["kl", "regularization", "b_loss"]
+    model.compile("sgd", metrics={"a": list(map(named, free))})
+    logs = model.fit(X, y, **ARGUMENTS).history
+    assert {f"a_{name}" for name in free} < set(logs)
+    single = bhn_tf.baselines.Deterministic(plain(), "gaussian")
+    single.compile("sgd", metrics=list(map(named, free)))
+    assert {*free} < set(single.fit(X, np.zeros((ROWS, 2)), **ARGUMENTS).history)
