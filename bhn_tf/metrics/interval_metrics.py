@@ -144,7 +144,9 @@ class CRPS(_MeanOfTargets):
         density = ops.exp(-ops.square(ratio) / 2) / math.sqrt(2 * math.pi)
         distance = 2 * std * density + error * ops.erf(ratio / math.sqrt(2))
         distance = ops.where(std > 0, distance, ops.abs(error))
-        return distance - std / math.sqrt(math.pi)
+        # The distance outweighs an infinite spread, and both are infinite.
+        spread = ops.where(ops.isinf(std), ops.zeros_like(std), std)
+        return distance - spread / math.sqrt(math.pi)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -174,7 +174,10 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         _mean_distance(mean - mean[:, [s]], std**2 + std[:, [s]] ** 2).mean(axis=1)
         for s in range(mean.shape[1])
     ]
-    return float((error - np.mean(spread, axis=0) / 2).mean())
+    # The error of an infinite spread outweighs half the spread, and both are infinite.
+    is_infinite = np.isinf(std).any(axis=1)
+    half_spread = np.where(is_infinite, 0.0, np.mean(spread, axis=0) / 2)
+    return float((error - half_spread).mean())
 
 
 def _mean_distance(mean, variance):

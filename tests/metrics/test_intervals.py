@@ -54,6 +54,17 @@ def test_crps_of_samples_is_mean_distance_less_half_the_spread():
     assert metrics.crps([2.0], samples) == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_crps_of_an_infinite_spread_is_infinite():
+    assert metrics.crps([1.0], [0.0], [np.inf]) == np.inf
+    assert metrics.crps([1.0], [[0.0, 2.0]], [[0.5, np.inf]]) == np.inf
+    assert metrics.crps([[1.0, 2.0]], [[0.0, 2.0]], [[np.inf, 1.0]]) == np.inf
+    assert np.isnan(metrics.crps([np.nan], [0.0], [np.inf]))
+    for y, expected in ((1.0, np.inf), (np.nan, np.nan)):
+        found = float(metrics.CRPS()([y], [[0.0, np.inf]]))
+        np.testing.assert_equal(found, expected)
+
+
 def test_a_column_is_no_mixture():
     y, mean = np.array([1.0, 2.0, 4.0]), np.array([[1.0], [1.0], [1.0]])
     assert metrics.crps(y, mean) == metrics.crps(y[:, None], mean) == 4 / 3
