@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from bhn_tf.arguments import check_probability
+from bhn_tf.conformal.calibrated import Calibrated
 
 _BETS = np.array([-1.0, 0.0, 1.0])
 # Share of the wealth that is spread evenly over the bets after each row.
@@ -101,6 +102,7 @@ class DriftMonitor:
         alarm_at: Number of the row, from 1, that raised the alarm; `None` before.
 
     Raises:
+        TypeError: If the model is not calibrated.
         ValueError: If the rate is not a probability, or there is no such score.
 
     Example:
@@ -119,6 +121,12 @@ class DriftMonitor:
         seed: int = 0,
         output: str | None = None,
     ):
+        if not isinstance(calibrated, Calibrated):
+            raise TypeError(
+                "Expected a calibrated model, whose rows are compared with those of "
+                f"its calibration, got {type(calibrated).__name__}. Make one: "
+                "`bhn_tf.conformal.calibrate(model, x, y)`."
+            )
         check_probability("false_alarm_rate", false_alarm_rate)
         calibration = calibrated.of_output(output)
         if score is None:

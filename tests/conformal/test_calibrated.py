@@ -305,6 +305,12 @@ def test_a_drifted_input_raises_the_alarm_and_others_do_not():
     assert 200 < monitor.alarm_at <= monitor.num_rows == 400
 
 
+def test_only_a_calibrated_model_is_watched(classifier):
+    for model in (classifier, None):
+        with pytest.raises(TypeError, match=r"got .*`bhn_tf\.conformal\.calibrate\("):
+            conformal.DriftMonitor(model)
+
+
 def test_rejecting_uses_the_scores_of_the_calibration_rows(classifier):
     calibrated = calibrate(classifier, CLASSES)
     answers = classifier.predict_uncertainty(X, num_samples=3, seed=4, verbose=0)
