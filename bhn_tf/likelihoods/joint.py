@@ -75,10 +75,14 @@ class Joint(Likelihood, keras.layers.Layer):
             )
         given = list(self.names or names)
         order = [given.index(name) for name in names]
-        self.parts[:] = [
+        arranged = [
             self.parts[index].resolved(*ending)
             for index, ending in zip(order, endings, strict=True)
         ]
+        # Tracked anew: their variables, and the optimizer's, have the order in which
+        # Keras tracks the parts, and a loaded model tracks them as they are saved.
+        self.parts.clear()
+        self.parts.extend(arranged)
         self._own_weights = [self._own_weights[index] for index in order]
         self.names = list(names)
 
