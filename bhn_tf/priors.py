@@ -146,6 +146,8 @@ class LearnedStddev(keras.layers.Layer):
         self.log_stddev = self.add_weight(
             name="log_stddev", shape=(len(self._sizes),), initializer="zeros"
         )
+        # The layer may have been frozen before.
+        self.log_stddev.trainable = self.trainable
         self.built = True
 
     @property

@@ -6,7 +6,12 @@ from tensorflow_probability import distributions as tfd
 
 from bhn_tf.likelihoods import tails
 from bhn_tf.likelihoods.elements import nan_where_padded
-from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32, match_targets
+from bhn_tf.likelihoods.likelihood import (
+    Likelihood,
+    at_least_float32,
+    config_of_learned,
+    match_targets,
+)
 from bhn_tf.likelihoods.quantiles import central_interval, moments
 from bhn_tf.likelihoods.ranges import POSITIVE
 from bhn_tf.likelihoods.support import kept_possible
@@ -224,7 +229,7 @@ class Distributional(Likelihood, keras.layers.Layer):
         return {
             **super().get_config(),
             **self._initial,
-            "trainable": self._is_learned,
+            **config_of_learned(self, self._is_learned),
             "heteroscedastic": self.heteroscedastic,
         }
 

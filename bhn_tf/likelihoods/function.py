@@ -135,7 +135,7 @@ class Distribution(Distributional):
     @classmethod
     def from_config(cls, config):
         function = keras.saving.deserialize_keras_object(config["function"])
-        return cls(**{**config, "function": function})
+        return super().from_config({**config, "function": function})
 
 
 def _warn_unless_registered(function) -> None:

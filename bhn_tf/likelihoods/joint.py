@@ -52,7 +52,13 @@ class Joint(Likelihood, keras.layers.Layer):
 
         Each model needs its own, since the parts are put in that model's order.
         """
-        return Joint(parts, self.names, self._own_weights, name=self.name)
+        return Joint(
+            parts,
+            self.names,
+            self._own_weights,
+            name=self.name,
+            trainable=self.trainable,
+        )
 
     def arrange(self, names, endings) -> None:
         """Puts the parts, resolved, in the order of a network's outputs.

@@ -331,7 +331,22 @@ class Likelihood:
 
     @classmethod
     def from_config(cls, config):
-        return cls(**config)
+        arguments = {**config}
+        is_frozen = arguments.pop("is_frozen", False)
+        likelihood = cls(**arguments)
+        if is_frozen:
+            likelihood.trainable = False
+        return likelihood
+
+
+def config_of_learned(layer: keras.layers.Layer, is_learned: bool) -> dict:
+    """What a config says of numbers that the constructor's `trainable` makes learned.
+
+    The layer's attribute `trainable`, by which users freeze them, is kept apart: frozen
+    numbers may be thawed again, and those that are not learned never train.
+    """
+    frozen = {} if layer.trainable else {"is_frozen": True}
+    return {"trainable": is_learned, **frozen}
 
 
 def _refuse_dictionary(y) -> None:

@@ -6,7 +6,11 @@ import tensorflow as tf
 
 from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.classification import Categorical
-from bhn_tf.likelihoods.likelihood import Likelihood, at_least_float32
+from bhn_tf.likelihoods.likelihood import (
+    Likelihood,
+    at_least_float32,
+    config_of_learned,
+)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -140,5 +144,5 @@ class Ordinal(Likelihood, keras.layers.Layer):
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
-            "trainable": self._is_learned,
+            **config_of_learned(self, self._is_learned),
         }

@@ -457,13 +457,14 @@ class BayesianHypernet(PredictiveModel):
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
-        objective = self.objective
+        objective, learned = self.objective, self.learned_prior_stddev
         return {
             **super().get_config(),
             "primary": serialize(self.primary),
             "hypernet": serialize(self.hypernet),
             "prior_stddev": self.prior_stddev,
             "prior_loc": self.prior_loc,
+            "is_prior_frozen": learned is not None and not learned.trainable,
             "prior": priors.serialize(objective.prior_settings.given),
             "num_examples": self.num_examples if objective.examples.is_given else None,
             "seed": self.noise.seed,
@@ -485,7 +486,10 @@ class BayesianHypernet(PredictiveModel):
         report = config.pop("conversion_report")
         if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
             refuse_reversed_order(config["primary"])
+        is_prior_frozen = config.pop("is_prior_frozen", False)
         model = cls(**config)
+        if is_prior_frozen:
+            model.learned_prior_stddev.trainable = False
         model.freeze_what_was_built()
         model.conversion_report = report
         return model

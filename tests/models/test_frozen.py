@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import bhn_tf
-from bhn_tf.layers import WeightNormSeparableConv1D
+from bhn_tf import likelihoods
+from bhn_tf.layers import WeightNormDense, WeightNormSeparableConv1D
 from tests import networks
 
 X = np.random.default_rng(0).normal(size=(20, 6, 4)).astype("float32")
@@ -53,6 +54,64 @@ def test_a_frozen_hypernet(hypernet, tmp_path):
     model.fit(x, y, verbose=0)
     loaded = saved_and_loaded(model, tmp_path / "model.keras")
     assert not loaded.hypernet.trainable_variables
+
+
+REALS, COUNTS = X[:, 0, :1], np.arange(20) % 4
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y"),
+    [
+        (likelihoods.Gaussian(trainable=True), REALS),
+        (likelihoods.StudentT(trainable=True), REALS),
+        (likelihoods.Mixture(trainable=True), REALS),
+        (likelihoods.NegativeBinomial(trainable=True), COUNTS),
+        (likelihoods.Ordinal(trainable=True), COUNTS),
+        (likelihoods.Standardized(likelihoods.Laplace(trainable=True)), REALS),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_frozen_likelihood(likelihood, y, tmp_path):
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model = bhn_tf.baselines.Deterministic(network, likelihood)
+    before = len(model.trainable_variables)
+    model.likelihood.trainable = False
+    model.compile(keras.optimizers.Adam(0.1))
+    model.fit(X[:, 0], y, verbose=0)
+    loaded = saved_and_loaded(model, tmp_path / "model.keras")
+    assert not loaded.likelihood.trainable
+    loaded.likelihood.trainable = True
+    assert len(loaded.trainable_variables) == before > 2
+
+
+@pytest.mark.parametrize("frozen", ["all", "one"])
+def test_frozen_likelihoods_of_several_outputs(frozen, tmp_path):
+    inputs = keras.Input((4,))
+    outputs = [keras.layers.Dense(1, name=name)(inputs) for name in ("a", "b")]
+    parts = [likelihoods.Gaussian(trainable=True) for _ in outputs]
+    model = bhn_tf.baselines.Deterministic(keras.Model(inputs, outputs), parts)
+    layer = model.likelihood if frozen == "all" else model.likelihood.parts[1]
+    layer.trainable = False
+    model.compile("adam")
+    loaded = saved_and_loaded(model, tmp_path / "model.keras")
+    assert loaded.likelihood.trainable == (frozen == "one")
+    for found, part in zip(loaded.likelihood.parts, parts, strict=True):
+        assert found.trainable == part.trainable
+
+
+@pytest.mark.parametrize("built", ["before", "after"])
+def test_a_frozen_prior(built, tmp_path):
+    network = keras.Sequential([WeightNormDense(1)])
+    if built == "before":
+        network.build((None, 4))
+    model = bhn_tf.BayesianHypernet(network, "mean_field", prior_stddev="learned")
+    model.learned_prior_stddev.trainable = False
+    model.compile("adam")
+    model.build((None, 4))
+    loaded = saved_and_loaded(model, tmp_path / "model.keras")
+    assert not loaded.learned_prior_stddev.trainable
+    loaded.learned_prior_stddev.trainable = True
+    assert loaded.learned_prior_stddev.log_stddev.trainable
 
 
 def test_a_layer_that_is_made_frozen():
