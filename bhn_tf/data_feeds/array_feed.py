@@ -50,7 +50,8 @@ class ArrayFeed(Feed):
 
     def checked(self, checks):
         checks.check(self.x, self.y, self.sample_weight)
-        return self
+        weight = checks.weights_as_labels(self.sample_weight, self.y)
+        return ArrayFeed(self.x, self.y, weight)
 
     def as_tensors(self):
         return ArrayFeed(

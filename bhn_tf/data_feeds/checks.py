@@ -63,6 +63,12 @@ class BatchChecks:
         if y is not None and self._raw_shapes is not None:
             self._check_labels(x, y, sample_weight)
 
+    def weights_as_labels(self, sample_weight, y):
+        """Gives checked weights the structure of the labels, as Keras wants them."""
+        if y is None or self._raw_shapes is None:
+            return sample_weight
+        return self._likelihood.weights_as_labels(sample_weight, y)
+
     def check_rows(self, x, y=None, sample_weight=None) -> None:
         """Checks that there are rows, and equally many in all arrays.
 

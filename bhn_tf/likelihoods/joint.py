@@ -168,6 +168,14 @@ class Joint(Likelihood, keras.layers.Layer):
             return self.flatten(weight)
         return [weight] * len(self.parts)
 
+    def weights_as_labels(self, weight, y):
+        if not isinstance(weight, dict | list | tuple):
+            return weight
+        weights = self.weights_of_outputs(weight)
+        if isinstance(y, dict) and set(y) == set(self.names):
+            return dict(zip(self.names, weights, strict=True))
+        return keras.tree.pack_sequence_as(y, weights)
+
     def _masks(self, mask) -> list:
         return [None] * len(self.parts) if mask is None else self.flatten(mask)
 

@@ -142,6 +142,10 @@ class Likelihood:
         """A weight or `None` for each output, in the order of the outputs."""
         return [weight]
 
+    def weights_as_labels(self, weight, y):
+        """Gives weights of several outputs the structure of the labels."""
+        return weight
+
     def named_log_probs(self, y, raw, weight=None, mask=None) -> dict[str, tf.Tensor]:
         """`log_prob` of each output by name, if there are several."""
         return {}

@@ -232,6 +232,40 @@ def test_rows_have_one_weight_or_one_for_each_output(data, as_dictionary):
     assert np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_outputs_that_weights_do_not_name_have_the_weight_1(data, as_dictionary):
+    (x, _), kind, size = data
+    inputs = keras.Input((4,))
+    outputs = [keras.layers.Dense(2, name=name)(inputs) for name in ("kind", "size")]
+    y = [kind, np.hstack([size, size])]
+    if as_dictionary:
+        outputs = dict(zip(["kind", "size"], outputs, strict=True))
+        y = {"size": y[1], "kind": y[0]}
+    model = bhn_tf.baselines.Deterministic(
+        keras.Model(inputs, outputs), {"kind": "categorical", "size": "gaussian"}
+    )
+    model.compile("sgd", jit_compile=False)
+    initial, weight, ones = model.get_weights(), np.linspace(0, 2, N), np.ones(N)
+
+    def scored(weights):
+        model.set_weights(initial)
+        arguments = {"sample_weight": weights, "shuffle": False, "verbose": 0}
+        split = model.fit(x, y, validation_split=0.25, **arguments)
+        apart = model.fit(x, y, validation_data=(x, y, weights), **arguments)
+        alone = model.evaluate(x, y, sample_weight=weights, verbose=0)
+        return [*split.history.values(), *apart.history.values(), alone]
+
+    expected = scored({"kind": ones, "size": weight})
+    for weights in ({"size": weight}, {"kind": None, "size": weight}, [None, weight]):
+        for found, wanted in zip(scored(weights), expected, strict=True):
+            assert found == pytest.approx(wanted, rel=1e-5)
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"`sample_weight` has \['colour'\]"):
+            call(x, y, sample_weight={"colour": weight}, verbose=0)
+    for nothing in ({}, {"kind": None}):
+        assert np.isfinite(model.evaluate(x, y, sample_weight=nothing, verbose=0)).all()
+
+
 def test_inputs_of_different_lengths_are_refused(data):
     (left, right), kind, size = data
     model = make_model(num_examples=N)
