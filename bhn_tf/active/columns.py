@@ -17,8 +17,9 @@ def as_array(leaf):
 
     Args:
         leaf: An array or a tensor, which stays as it is (a memory map is not read); a
-            pandas or polars frame or series, whose index is ignored; or what NumPy can
-            convert, such as a PyTorch tensor.
+            pandas or polars frame or series, whose index is ignored (a series of
+            pandas is a column [rows, 1]); or what NumPy can convert, such as a PyTorch
+            tensor.
 
     Raises:
         ValueError: If it is none of these, or a column holds no numbers.

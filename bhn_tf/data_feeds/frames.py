@@ -1,4 +1,7 @@
-"""Frames and series of pandas as arrays of one dtype, as Keras needs them."""
+"""Frames and series of pandas as arrays of one dtype, as Keras needs them.
+
+A series is a frame of one column, [rows, 1]: Keras gives it this axis, too.
+"""
 
 import numpy as np
 
@@ -13,6 +16,10 @@ def array_of_frame(name: str, leaf):
         name: Name of the data, for the error.
         leaf: Any data.
 
+    Returns:
+        An array [rows, columns], the frame or series itself if it holds text or
+        objects, a series as a frame of one column, or `leaf` if it is neither.
+
     Raises:
         ValueError: If a column of a nullable dtype has missing values or a column holds
             categories or times, or if there is no column.
@@ -20,8 +27,9 @@ def array_of_frame(name: str, leaf):
     # Recognises pandas without importing it.
     if not (hasattr(leaf, "iloc") and hasattr(leaf, "isna")):
         return leaf
-    is_frame = hasattr(leaf, "columns")
-    columns = [leaf.iloc[:, i] for i in range(leaf.shape[1])] if is_frame else [leaf]
+    if not hasattr(leaf, "columns"):
+        leaf = leaf.to_frame()
+    columns = [leaf.iloc[:, i] for i in range(leaf.shape[1])]
     if not columns:
         raise ValueError(f"`{name}` is a frame without columns.")
     dtypes = [_numpy_dtype(name, column) for column in columns]

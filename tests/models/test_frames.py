@@ -54,6 +54,58 @@ def test_a_frame_is_the_array_of_its_numbers():
     assert answers(FRAME, FRAME["rooms"]) == answers(ARRAY, y)
 
 
+def absolute_error(y_true, y_pred):
+    """A metric that says nothing of shapes, as users write them."""
+    return keras.ops.mean(keras.ops.abs(y_true - y_pred))
+
+
+@pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])
+def test_a_series_is_a_column_as_in_keras(weight):
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    arguments = {"sample_weight": weight, "verbose": 0, "return_dict": True}
+    found = []
+    for model in (network, bhn_tf.baselines.Deterministic(network, "gaussian")):
+        loss = {"loss": "mse"} if model is network else {}
+        weighted = ["mse"] if weight is not None else None
+        model.compile(
+            "sgd", metrics=[absolute_error], weighted_metrics=weighted, **loss
+        )
+        found.append(model.evaluate(FRAME.astype("float32"), FRAME["size"], **arguments))
+    stock, ours = found
+    assert ours.items() >= {**stock, "loss": ours["loss"]}.items()
+
+
+class OfAnyInput(keras.Model):
+    """A network without a shape of its own: it takes the one of its data."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = WeightNormDense(1)
+
+    def call(self, x):
+        return self.dense(x["size"] if isinstance(x, dict) else x)
+
+
+@pytest.mark.parametrize("of_inputs", [lambda x: x, lambda x: {"size": x}])
+def test_a_series_of_inputs_builds_a_network(of_inputs):
+    x, y = of_inputs(FRAME["size"]), FRAME["size"]
+    model = bhn_tf.BayesianHypernet(OfAnyInput(), "mean_field", "gaussian")
+    model.compile("sgd", run_eagerly=True)
+    model.fit(x, y, validation_data=(x, y), verbose=0)
+    assert model.predict(x, verbose=0).shape == (20, 1)
+    model.train_on_batch(x, y)
+
+
+def test_a_series_of_text_is_a_column():
+    network = keras.Sequential(
+        [keras.layers.TextVectorization(output_sequence_length=1, vocabulary=["red"])]
+        + [keras.layers.Embedding(3, 2), keras.layers.Flatten(), WeightNormDense(1)]
+    )
+    model = bhn_tf.BayesianHypernet(network, "mean_field", "gaussian", num_examples=9)
+    words = pd.Series(["red", "blue"] * 10)
+    assert model.predict(words, verbose=0).shape == (20, 1)
+
+
 def test_the_dtype_is_the_one_that_holds_all_columns():
     array = array_of_frame("x", FRAME)
     assert array.dtype == "float64"
