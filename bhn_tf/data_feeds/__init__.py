@@ -7,6 +7,7 @@ from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
 from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_ROWS,
     NO_BATCH,
+    NO_BATCH_LEFT,
     Feed,
     inputs_of,
     leaves_of,
@@ -20,6 +21,7 @@ from bhn_tf.data_feeds.kinds import feed_of
 __all__ = [
     "HOW_TO_GIVE_ROWS",
     "NO_BATCH",
+    "NO_BATCH_LEFT",
     "BatchChecks",
     "Feed",
     "array_of_frame",

@@ -7,6 +7,7 @@ from bhn_tf import tensorflow_adapter
 from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_N,
     NO_BATCH,
+    NO_BATCH_LEFT,
     Feed,
     inputs_of,
     targets_not_read,
@@ -22,11 +23,8 @@ class DatasetFeed(Feed):
         return unpacked(self.x.element_spec)
 
     def refuse_empty(self):
-        if self.x.cardinality() == tf.data.UNKNOWN_CARDINALITY:
-            is_empty = next(iter(self.x.take(1)), None) is None
-        else:
-            is_empty = self.x.cardinality() == 0
-        if is_empty:
+        # Nothing is read ahead: it would be lost if it can be read only once.
+        if self.x.cardinality() == 0:
             raise ValueError(NO_BATCH)
 
     def count(self, validation_split=0.0):
@@ -53,7 +51,7 @@ class DatasetFeed(Feed):
                 f"all epochs, and may be endless, so N is not known. {HOW_TO_GIVE_N}"
             )
         if total == 0:
-            raise ValueError(NO_BATCH)
+            raise ValueError(NO_BATCH_LEFT)
         return self._announced(int(total))
 
     @property

@@ -18,6 +18,18 @@ HOW_TO_GIVE_N = (
     "num_examples=N)` or `model.num_examples = N`."
 )
 
+#: The advice for data whose targets are not to be read before training.
+HOW_TO_GIVE_UNITS = (
+    "Tell the likelihood the units of the targets: `model.likelihood.adapt(y)`."
+)
+
+#: The error of data that yield nothing when training begins.
+NO_BATCH_LEFT = (
+    f"{NO_BATCH} Or it can be read only once, and was read before training, for N or "
+    "for the units of its targets: give a data set that can be read again, or make it "
+    f"anew. {HOW_TO_GIVE_N} {HOW_TO_GIVE_UNITS}"
+)
+
 #: The advice for data that yield one row at a time.
 HOW_TO_GIVE_ROWS = (
     "A `tf.data.Dataset` of single rows needs `.batch(32)`, and what else yields "
@@ -64,7 +76,10 @@ class Feed:
         raise NotImplementedError
 
     def refuse_empty(self) -> None:
-        """Raises `ValueError` if there is no row, or no batch."""
+        """Raises `ValueError` if there is known to be no row, or no batch.
+
+        Some data show only when they are read that they yield no batch.
+        """
 
     def count(self, validation_split: float = 0.0) -> int:
         """Returns N, the number of training examples in an epoch.
@@ -112,8 +127,7 @@ class Feed:
 def targets_not_read() -> ValueError:
     """The error of data whose targets cannot be read before training."""
     return ValueError(
-        "The targets of such data cannot be read before training. Tell the "
-        "likelihood their units: `model.likelihood.adapt(y)`."
+        f"The targets of such data cannot be read before training. {HOW_TO_GIVE_UNITS}"
     )
 
 

@@ -3,6 +3,7 @@
 import keras
 
 from bhn_tf import keras_adapter
+from bhn_tf.data_feeds import NO_BATCH
 
 
 def answer_batches(
@@ -55,7 +56,7 @@ def answer_batches(
                 break
     callbacks.on_predict_end()
     if not answers:
-        raise ValueError("The data set yields no batch to predict.")
+        raise ValueError(NO_BATCH)
     return keras.tree.map_structure(
         lambda *parts: keras_adapter.as_array(
             keras_adapter.joined_over_batches(list(parts))

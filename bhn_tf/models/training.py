@@ -9,7 +9,12 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count, check_given_counts
-from bhn_tf.data_feeds import feed_of, readable_data_errors, unpacked
+from bhn_tf.data_feeds import (
+    NO_BATCH_LEFT,
+    feed_of,
+    readable_data_errors,
+    unpacked,
+)
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import replicas, training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
@@ -289,7 +294,10 @@ class Training(keras.Model):
                 self._evaluations.beside_training(),
                 workers.lost_workers_named(self.distribute_strategy),
             ):
-                return super().fit(**arguments)
+                history = super().fit(**arguments)
+        if history.epoch and "loss" not in history.history:
+            raise ValueError(NO_BATCH_LEFT)
+        return history
 
     def _fitting(self):
         """The context in which `fit` runs."""

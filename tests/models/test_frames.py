@@ -62,7 +62,7 @@ def absolute_error(y_true, y_pred):
 @pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])
 def test_a_series_is_a_column_as_in_keras(weight):
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    arguments = {"sample_weight": weight, "verbose": 0, "return_dict": True}
+    x, arguments = FRAME.astype("float32"), {"verbose": 0, "return_dict": True}
     found = []
     for model in (network, bhn_tf.baselines.Deterministic(network, "gaussian")):
         loss = {"loss": "mse"} if model is network else {}
@@ -70,7 +70,9 @@ def test_a_series_is_a_column_as_in_keras(weight):
         model.compile(
             "sgd", metrics=[absolute_error], weighted_metrics=weighted, **loss
         )
-        found.append(model.evaluate(FRAME.astype("float32"), FRAME["size"], **arguments))
+        found.append(
+            model.evaluate(x, FRAME["size"], sample_weight=weight, **arguments)
+        )
     stock, ours = found
     assert ours.items() >= {**stock, "loss": ours["loss"]}.items()
 
@@ -97,9 +99,14 @@ def test_a_series_of_inputs_builds_a_network(of_inputs):
 
 
 def test_a_series_of_text_is_a_column():
+    layers = keras.layers
     network = keras.Sequential(
-        [keras.layers.TextVectorization(output_sequence_length=1, vocabulary=["red"])]
-        + [keras.layers.Embedding(3, 2), keras.layers.Flatten(), WeightNormDense(1)]
+        [
+            layers.TextVectorization(output_sequence_length=1, vocabulary=["red"]),
+            layers.Embedding(3, 2),
+            layers.Flatten(),
+            WeightNormDense(1),
+        ]
     )
     model = bhn_tf.BayesianHypernet(network, "mean_field", "gaussian", num_examples=9)
     words = pd.Series(["red", "blue"] * 10)
