@@ -6,6 +6,7 @@ from absl import logging
 from bhn_tf import tensorflow_adapter
 from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_N,
+    HOW_TO_GIVE_UNITS,
     NO_BATCH,
     NO_BATCH_LEFT,
     Feed,
@@ -14,6 +15,9 @@ from bhn_tf.data_feeds.feed import (
     unpacked,
 )
 from bhn_tf.user_warnings import warn_user
+
+# After so many batches read before training, a user wants to know what takes so long.
+_MANY_BATCHES = 10_000
 
 
 class DatasetFeed(Feed):
@@ -44,7 +48,12 @@ class DatasetFeed(Feed):
         logging.info("Counting the training examples in one pass over the data set.")
         # One batch more shows whether the data set goes on.
         counted = self.x if self._most is None else self.x.take(self._most + 1)
-        num_batches, total = counted.reduce(tf.zeros([2], tf.int64), _add_batch).numpy()
+        num_batches = total = 0
+        for rows in counted.map(_rows_of).batch(_MANY_BATCHES):
+            num_batches += len(rows)
+            total += int(tf.reduce_sum(rows))
+            if num_batches == _MANY_BATCHES:
+                _warn_of_many_batches("Counting the training examples", HOW_TO_GIVE_N)
         if self._most is not None and num_batches > self._most:
             raise ValueError(
                 f"The data set goes on beyond the {self._most} batches of all steps of "
@@ -52,7 +61,7 @@ class DatasetFeed(Feed):
             )
         if total == 0:
             raise ValueError(NO_BATCH_LEFT)
-        return self._announced(int(total))
+        return self._announced(total)
 
     @property
     def _most(self) -> int | None:
@@ -82,6 +91,8 @@ class DatasetFeed(Feed):
         for index, batch in enumerate(batches):
             if index == most:
                 raise targets_not_read()
+            if index == _MANY_BATCHES:
+                _warn_of_many_batches("Reading the targets", HOW_TO_GIVE_UNITS)
             _, y, sample_weight = unpacked(batch)
             yield y, sample_weight, padding and padding(inputs_of(batch))
 
@@ -111,6 +122,13 @@ class DistributedFeed(Feed):
         return self
 
 
-def _add_batch(total, *batch):
-    rows = tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
-    return total + tf.stack([1, rows])
+def _rows_of(*batch):
+    return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+
+
+def _warn_of_many_batches(what, advice):
+    warn_user(
+        f"{what} has read {_MANY_BATCHES} batches and goes on: training begins when "
+        f"the data set ends. To begin at once: {advice} If it has no end, give `fit` "
+        "its `steps_per_epoch`, too.",
+    )

@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf.data_feeds import dataset_feed
+from bhn_tf.data_feeds.dataset_feed import DatasetFeed
 from tests import networks
 
 # Keras's own warning, wherever it cannot know how many batches there are.
@@ -64,3 +66,22 @@ def test_nothing_left_to_train_on_is_no_silent_success(epochs):
 def test_an_epoch_without_batches_after_one_with_some_is_as_in_keras():
     history = compiled(num_examples=20).fit(once(), epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()
+
+
+@pytest.mark.parametrize(
+    ["data", "read", "advice"],
+    [
+        (once, DatasetFeed.count, "Counting.* 3 batches.*num_examples.*steps_per"),
+        (
+            regression_once,
+            lambda feed: 4 * len(list(feed.labels_and_weights())),
+            r"Reading the targets.* 3 batches.*adapt\(y\).*steps_per",
+        ),
+    ],
+    ids=["N", "units"],
+)
+def test_a_long_reading_before_training_is_told(monkeypatch, data, read, advice):
+    monkeypatch.setattr(dataset_feed, "_MANY_BATCHES", 3)
+    with pytest.warns(UserWarning, match=advice) as warned:
+        num_rows = read(DatasetFeed(data()))
+    assert num_rows == 20 and len(warned) == 1 and warned[0].filename == __file__
