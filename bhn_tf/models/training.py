@@ -45,7 +45,8 @@ class Training(keras.Model):
         super().__init__(**kwargs)
         self.train_samples, self.per_example_noise = 1, False
         self._loss_weights = None
-        self._ranks = {}
+        self._ranks, self._steps_of_ranks = {}, {}
+        self._validation_ranks = None
         self._metric_labels = MetricLabels()
         self._training_trackers = self._evaluation_trackers = None
         #: Runs one evaluation at a time, since variables hold its draws and sums.
@@ -105,7 +106,7 @@ class Training(keras.Model):
         self.loss = "nll"
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
-        self._ranks = {}
+        self._ranks, self._steps_of_ranks = {}, {}
         self._metric_labels.forget()
         self._forget_compiled_answers()
         if self.built:
@@ -282,11 +283,13 @@ class Training(keras.Model):
             arguments = workers.training_arguments(
                 arguments, feed, self.distribute_strategy
             )
+            # Those of a split are the training data's own.
+            self._validation_ranks = _ranks_of(feed)
             if arguments["validation_data"] is not None:
                 arguments["validation_data"] = self._checked_validation_data(
                     arguments["validation_data"]
                 )
-            self._keep_ranks("train_function", feed)
+            self._keep_ranks("train_function", _ranks_of(feed))
             self._build_optimizer()
             with (
                 self._fitting(),
@@ -314,6 +317,7 @@ class Training(keras.Model):
     def _checked_validation_data(self, validation_data):
         feed = feed_of(*_arrays_of(validation_data))
         checked = self._checked(feed)
+        self._validation_ranks = _ranks_of(checked)
         if feed.num_rows is None:
             return workers.shared_out(checked.x, self.distribute_strategy)
         return checked.x, checked.y, checked.sample_weight
@@ -387,7 +391,7 @@ class Training(keras.Model):
         self._require_told()
         self._remember_dtypes(feed)
         feed = self._checked(feed).as_tensors()
-        self._keep_ranks("train_function", feed)
+        self._keep_ranks("train_function", _ranks_of(feed))
         self._build_optimizer()
         return super().train_on_batch(
             feed.x, feed.y, feed.sample_weight, class_weight, return_dict
@@ -424,11 +428,12 @@ class Training(keras.Model):
         with self._own_scope():
             self._evaluations.make_room_for(draws)
         # Within `fit`, Keras expects to find the validation's sums in the metrics.
-        sums = [] if feed is None else self._sums_of_metrics()
+        is_validation = feed is None
+        sums = [] if is_validation else self._sums_of_metrics()
+        ranks = self._validation_ranks if is_validation else _ranks_of(feed)
         lost_named = workers.lost_workers_named(self.distribute_strategy)
         with self._evaluations.one(draws, sums), lost_named:
-            if feed is not None:
-                self._keep_ranks("test_function", feed)
+            self._keep_ranks("test_function", ranks)
             yield
             if self._evaluation_trackers.num_rows == 0:
                 raise ValueError(
@@ -450,17 +455,18 @@ class Training(keras.Model):
             *([] if compiled is None else compiled.variables),
         ]
 
-    def _keep_ranks(self, function_name, feed):
-        """Forgets the compiled function of a step if the ranks of the data change.
+    def _keep_ranks(self, function_name, ranks):
+        """Takes the compiled function of a step that belongs to the ranks of the data.
 
-        TensorFlow would relax its trace to labels of unknown rank, in which class
-        numbers cannot be told from one-hot rows.
+        TensorFlow would relax a trace for several to labels of unknown rank, in which
+        class numbers cannot be told from one-hot rows.
         """
-        specs = keras.tree.flatten(feed.spec())
-        ranks = [len(spec.shape) for spec in specs if spec is not None]
-        if self._ranks.get(function_name, ranks) != ranks:
-            setattr(self, function_name, None)
+        before = self._ranks.get(function_name, ranks)
         self._ranks[function_name] = ranks
+        if ranks != before:
+            steps = self._steps_of_ranks
+            steps[f"{function_name} {before}"] = getattr(self, function_name)
+            setattr(self, function_name, steps.get(f"{function_name} {ranks}"))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Builds compiled metrics ahead of the replicas.
@@ -485,6 +491,16 @@ class Training(keras.Model):
             )
             y = self._metric_labels.of(self.likelihood, y, y_pred)
             metrics.build(y, y_pred)
+
+
+def _ranks_of(feed) -> str:
+    """The numbers of axes of inputs, labels and weights, as part of a key.
+
+    Whether the last one is of size 1 tells a column of class numbers from one-hot rows.
+    """
+    specs = keras.tree.flatten(feed.spec())
+    shapes = [spec.shape for spec in specs if spec is not None]
+    return str([(len(shape), shape[1:][-1:] == (1,)) for shape in shapes])
 
 
 def _arrays_of(validation_data):
