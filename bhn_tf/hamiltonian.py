@@ -15,6 +15,7 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf import tensorflow_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.data_feeds import of_one_output
 from bhn_tf.models.targets import require_units
@@ -149,6 +150,7 @@ def hamiltonian_monte_carlo(
     _check_numbers(num_samples, num_burnin_steps, num_chains, max_tree_depth)
     if not model.num_random:
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
+    tensorflow_adapter.require_threads()
     model.check_data(x, y)
     require_units(model.likelihood)
     half = -(-num_burnin_steps // 2)
@@ -326,6 +328,7 @@ def predict_uncertainty(model, x, draws) -> dict:
 
 
 def _answer(function, x, draws):
+    tensorflow_adapter.require_threads()
     # Outside a graph, the loop over draws would take a hundred times as long.
     compiled = tf.function(function, autograph=False)
     answers = compiled(_tensors(x), tf.convert_to_tensor(draws, tf.float32))

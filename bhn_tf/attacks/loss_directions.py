@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf import likelihoods
+from bhn_tf import likelihoods, tensorflow_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
@@ -33,6 +33,7 @@ class LossDirection:
         check_count("num_samples", num_samples, minimum=0)
         check_count("batch_size", batch_size, minimum=1)
         _refuse_other_models(model)
+        tensorflow_adapter.require_threads()
         self._items = functools.partial(_items, getattr(model, "likelihood", None))
         self._labels = np.asarray(keras.ops.convert_to_numpy(y))
         self._batch_size = batch_size

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from bhn_tf import keras_adapter
+from bhn_tf import keras_adapter, tensorflow_adapter
 
 
 class CompiledAnswers:
@@ -27,7 +27,12 @@ class CompiledAnswers:
         self._tracing = threading.Lock()
 
     def function(self, name: str, answer: Callable) -> Callable:
-        """Returns the compiled function `(batch, values, *more)` of an answer."""
+        """Returns the compiled function `(batch, values, *more)` of an answer.
+
+        Raises:
+            RuntimeError: If the process is a fork in which it would never end.
+        """
+        tensorflow_adapter.require_threads()
         if name not in self._functions:
             self._functions.setdefault(name, self._compiled(answer))
         return self._functions[name]

@@ -7,7 +7,7 @@ import itertools
 
 import keras
 
-from bhn_tf import keras_adapter
+from bhn_tf import keras_adapter, tensorflow_adapter
 from bhn_tf.arguments import check_count, check_given_counts
 from bhn_tf.data_feeds import (
     NO_BATCH_LEFT,
@@ -385,6 +385,7 @@ class Training(keras.Model):
         self, x, y=None, sample_weight=None, class_weight=None, return_dict=False
     ):
         self._require_optimizer("train_on_batch")
+        tensorflow_adapter.require_threads()
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         self._check_class_weight(class_weight)
@@ -409,6 +410,7 @@ class Training(keras.Model):
     ):
         """Scores one batch; the arguments are those of `evaluate`."""
         self._assert_compile_called("test_on_batch")
+        tensorflow_adapter.require_threads()
         feed = feed_of(x, y, sample_weight)
         self._build_from_feed(feed)
         feed = self._checked(feed).as_tensors()

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf import tensorflow_adapter
 from bhn_tf.serving.assets import FOLDER
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.versions import latest_version
@@ -97,7 +98,11 @@ class ServedModel:
         Args:
             inputs: Arrays or numbers by name, in the shapes and dtypes of `specs`.
             signature: Name of the signature.
+
+        Raises:
+            RuntimeError: If the process is a fork in which it would never end.
         """
+        tensorflow_adapter.require_threads()
         specs = self.specs(signature)
         tensors = {name: tf.constant(inputs[name], specs[name].dtype) for name in specs}
         answers = self._loaded.signatures[signature](**tensors)
