@@ -122,7 +122,9 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
             named or {"": likelihood.log_prob(*arguments)},
             # Reported only by evaluation.
             tf.zeros([]) if training else likelihood.measured_log_prob(*arguments),
-            likelihood.mean(raw),
+            # No loss reads it, but XLA would compile its gradient, which is zero, and
+            # cannot where batches differ in size.
+            keras.tree.map_structure(tf.stop_gradient, likelihood.mean(raw)),
             tf.add_n([tf.cast(loss, tf.float32) for loss in losses] or [0.0]),
         )
         results = keras.tree.map_structure(outputs.as_result, results)

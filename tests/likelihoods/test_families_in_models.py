@@ -89,6 +89,17 @@ def test_a_model_trains_answers_and_serves(name, tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["mixture", "zero_inflated_poisson"])
+def test_xla_compiles_several_draws_of_a_shorter_last_batch(name):
+    make, y = CASES[name]
+    primary = keras.Sequential([keras.Input((2,)), WeightNormDense(1)])
+    likelihood = make if isinstance(make, str) else make()
+    model = bhn_tf.BayesianHypernet(primary, "mean_field", likelihood)
+    model.compile("sgd", train_samples=2, jit_compile=True)
+    history = model.fit(X, y, batch_size=4, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
 def test_an_unregistered_function_trains_and_exports(tmp_path):
     def normal(raw):
         return tfp.distributions.Normal(raw[..., :1], 1 + raw[..., 1:] ** 2)
