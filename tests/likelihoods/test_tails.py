@@ -6,6 +6,7 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.likelihoods.quantiles import central_interval
 from bhn_tf.likelihoods.tails import log_tails, survival
 
 tfd = tfp.distributions
@@ -73,6 +74,18 @@ CASES = {
         scipy.stats.laplace(1, 2),
         [-300, 0, 1, 4, 300],
     ),
+    "gamma": (
+        tfd.Gamma(0.3, 2.0),
+        scipy.stats.gamma(0.3, scale=0.5),
+        [-1, 1e-9, 1, 50],
+    ),
+    "exponential": (
+        tfd.Exponential(2.0),
+        scipy.stats.expon(scale=0.5),
+        [-1, 1e-9, 1, 50],
+    ),
+    "chi squared": (tfd.Chi2(3.0), scipy.stats.chi2(3), [-1, 1e-9, 1, 200]),
+    "gumbel": (tfd.Gumbel(1.0, 2.0), scipy.stats.gumbel_r(1, 2), [-9, 0, 3, 90]),
     "normal": (tfd.Normal(1.0, 2.0), scipy.stats.norm(1, 2), [-100, 0, 1, 100]),
 }
 
@@ -86,6 +99,31 @@ def test_tails_are_scipys(name):
     above = y - 1 if is_discrete else y
     expected = reference.logcdf(y), reference.logsf(above)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "beta",
+        "chi squared",
+        "exponential",
+        "gamma",
+        "gumbel",
+        "inverse gamma",
+        "laplace",
+        "log-normal",
+        "normal",
+        "student",
+        "weibull",
+    ],
+)
+def test_bounds_are_scipys_at_levels_next_to_one(name):
+    distribution, reference, _ = CASES[name]
+    for level in (0.9999, 0.9999999):
+        found = central_interval(distribution[tf.newaxis, tf.newaxis], level)
+        tail = (1 - level) / 2
+        expected = [[reference.ppf(tail)], [reference.isf(tail)]]
+        np.testing.assert_allclose(found, expected, rtol=5e-6)
 
 
 @pytest.mark.parametrize("first", [0.005, 50.0])
