@@ -8,7 +8,7 @@ import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
-from bhn_tf.likelihoods.support import kept_possible
+from bhn_tf.likelihoods.support import common_support, kept_possible
 from bhn_tf.user_warnings import warn_user
 
 tfd = tfp.distributions
@@ -95,7 +95,13 @@ class Distribution(Distributional):
         if self.is_discrete:
             valid = valid & (y == tf.floor(y))
         _, event = self._batch_and_event_shape(raw_shape)
-        return tf.reduce_all(valid, axis=list(range(-len(event), 0)))
+        if event:
+            return tf.reduce_all(valid, axis=list(range(-len(event), 0)))
+        # Eagerly, since a data set cannot hold all that the function may.
+        with tf.init_scope():
+            rows = _various_rows(raw_shape[1:])
+            is_possible = common_support(self.distribution(rows))
+        return valid & is_possible(y)
 
     def neutral_label(self, raw):
         return tf.stop_gradient(self.distribution(raw).sample(seed=(0, 0)))
@@ -124,7 +130,7 @@ class Distribution(Distributional):
 
     def label_advice(self, raw_shape):
         kind = "whole" if self.is_discrete else "finite"
-        return f"give a {kind} number for each output."
+        return f"give a {kind} number for each output, one the distribution can take."
 
     def get_config(self):
         config = super().get_config()
@@ -136,6 +142,12 @@ class Distribution(Distributional):
     def from_config(cls, config):
         function = keras.saving.deserialize_keras_object(config["function"])
         return super().from_config({**config, "function": function})
+
+
+def _various_rows(shape) -> tf.Tensor:
+    """Raw outputs of different rows, harmless as logits, probabilities and numbers."""
+    rows = tf.reshape([0.25, 0.5, 0.75], [3, *[1] * len(shape)])
+    return tf.tile(rows, [1, *[size or 1 for size in shape]])
 
 
 def _warn_unless_registered(function) -> None:

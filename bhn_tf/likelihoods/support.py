@@ -1,6 +1,9 @@
 """The range of values that y can take, as far as TFP's distributions show it."""
 
 import tensorflow as tf
+import tensorflow_probability as tfp
+
+tfd = tfp.distributions
 
 # A bijector maps numbers as large as `_FAR` to the ends of its range; an end beyond
 # `_ENDLESS` counts as infinite.
@@ -23,21 +26,92 @@ def support(distribution) -> tuple[tf.Tensor, tf.Tensor]:
         >>> float(low), float(high)
         (0.0, inf)
     """
+    low, high = _ends(distribution)
+    dtype = distribution.dtype if distribution.dtype.is_floating else tf.float32
+    zeros = tf.zeros(distribution.batch_shape_tensor(), dtype)
+    return tf.cast(low, dtype) + zeros, tf.cast(high, dtype) + zeros
+
+
+def _ends(distribution):
+    if isinstance(distribution, tfd.Deterministic):
+        return distribution.loc, distribution.loc
+    if isinstance(distribution, tfd.Bernoulli):
+        return 0, 1
+    if isinstance(distribution, tfd.Binomial | tfd.BetaBinomial):
+        return 0, distribution.total_count
+    if isinstance(distribution, tfd.Poisson | tfd.NegativeBinomial | tfd.Geometric):
+        return 0, float("inf")
+    if isinstance(distribution, tfd.MixtureSameFamily):
+        low, high = support(distribution.components_distribution)
+        return tf.reduce_min(low, axis=-1), tf.reduce_max(high, axis=-1)
+    if isinstance(distribution, tfd.Mixture):
+        lows, highs = zip(*map(support, distribution.components), strict=True)
+        return tf.reduce_min(lows, axis=0), tf.reduce_max(highs, axis=0)
+    return _ends_of_bijector(distribution)
+
+
+def _ends_of_bijector(distribution):
     infinity = tf.constant(float("inf"), distribution.dtype)
     try:
         bijector = distribution.experimental_default_event_space_bijector()
     except NotImplementedError:
         bijector = None
-    low, high = -infinity, infinity
-    if bijector is not None:
-        far = tf.constant(_FAR, distribution.dtype)
-        ends = bijector.forward(-far), bijector.forward(far)
-        # A bijector may be decreasing, such as a reciprocal.
-        low, high = tf.minimum(*ends), tf.maximum(*ends)
-        low = tf.where(low > -_ENDLESS, low, -infinity)
-        high = tf.where(high < _ENDLESS, high, infinity)
-    zeros = tf.zeros(distribution.batch_shape_tensor(), distribution.dtype)
-    return low + zeros, high + zeros
+    if bijector is None:
+        return -infinity, infinity
+    far = tf.constant(_FAR, distribution.dtype)
+    ends = bijector.forward(-far), bijector.forward(far)
+    # A bijector may be decreasing, such as a reciprocal.
+    low, high = tf.minimum(*ends), tf.maximum(*ends)
+    return (
+        tf.where(low > -_ENDLESS, low, -infinity),
+        tf.where(high < _ENDLESS, high, infinity),
+    )
+
+
+def common_support(distribution):
+    """Returns a function of y that says where y is possible whatever the row.
+
+    Where the support depends on the row, or is not known, everything is possible.
+
+    Args:
+        distribution: A TFP distribution of single numbers, [R, ...], for R rows that
+            differ in all that a row can change.
+
+    Returns:
+        A function from finite values [B, ...] to booleans.
+
+    Example:
+        >>> import tensorflow_probability as tfp
+        >>> is_possible = common_support(tfp.distributions.Exponential([1.0, 2.0]))
+        >>> is_possible(tf.constant([-1.0, 0.0])).numpy().tolist()
+        [False, True]
+    """
+    infinity = float("inf")
+    if isinstance(distribution, tfd.VonMises):
+        # Angles beyond half a turn are angles all the same.
+        return lambda y: tf.ones_like(y, tf.bool)
+    low, high = (
+        tf.where(tf.reduce_all(end == end[:1], axis=0), end[0], unknown)
+        for end, unknown in zip(
+            support(distribution), (-infinity, infinity), strict=True
+        )
+    )
+    holds_low, holds_high = (_has_density(distribution, end) for end in (low, high))
+
+    def is_possible(y):
+        y = tf.cast(y, low.dtype)
+        above, below = (y > low) | holds_low, (y < high) | holds_high
+        return (y >= low) & above & (y <= high) & below
+
+    return is_possible
+
+
+def _has_density(distribution, end):
+    """Whether a label may be there; the density of a log-normal at 0 is not finite."""
+    if distribution.validate_args:
+        return tf.ones_like(end, tf.bool)
+    density = distribution.log_prob(tf.cast(end, distribution.dtype))
+    return tf.reduce_any(tf.math.is_finite(density), axis=0)
 
 
 def kept_possible(bounds, distribution) -> list[tf.Tensor]:

@@ -140,6 +140,43 @@ def test_counts_have_whole_numbers_for_bounds():
         likelihood.check_labels([0.5], (None, 1))
 
 
+@pytest.mark.parametrize(
+    ("function", "possible", "impossible"),
+    [
+        (lambda raw: tfd.LogNormal(raw, 1.0), [1e-9, 3], [0, -1]),
+        (lambda raw: tfd.Exponential(tf.exp(raw)), [0, 3], [-1e-6]),
+        (lambda raw: tfd.Beta(tf.exp(raw), 2.0), [1e-3, 0.99], [0, 1, 1.5]),
+        (lambda raw: tfd.Binomial(10.0, logits=raw), [0, 10], [-1, 11]),
+        (lambda raw: tfd.Geometric(logits=raw), [0, 99], [-1]),
+        (lambda raw: tfd.Bernoulli(logits=raw), [0, 1], [-1, 2]),
+        (lambda raw: tfd.TruncatedNormal(raw, 1.0, 0.1, 0.3), [0.1, 0.3], [0.31]),
+        (
+            lambda raw: of_atom(raw, 0.4, 0.0, tfd.LogNormal(raw, 1.0)),
+            [0, 3],
+            [-1],
+        ),
+        # The row decides, or nobody knows, or every number is an angle.
+        (lambda raw: tfd.Uniform(raw, raw + 1.0), [-5, 5], []),
+        (lambda raw: tfd.Skellam(tf.exp(raw), 1.0), [-5, 5], []),
+        (lambda raw: tfd.VonMises(raw, 1.0), [-5, 5], []),
+        (lambda raw: tfd.Normal(raw, 1.0, validate_args=True), [-5, 5], []),
+        (lambda raw: tfd.LogNormal(raw, 1.0, validate_args=True), [1], [-1]),
+    ],
+)
+def test_labels_that_no_row_could_have_are_refused(function, possible, impossible):
+    likelihood = Distribution(function)
+    possible = np.float32(possible)[:, None]
+    likelihood.check_labels(possible, (None, 1))
+    in_graph = tf.function(lambda y: likelihood.valid_labels(y, (None, 1)))
+    assert in_graph(possible)
+    for label in impossible:
+        labels = np.append(possible, np.float32([[label]]), axis=0)
+        with pytest.raises(ValueError, match="one the distribution can take"):
+            likelihood.check_labels(labels, (None, 1))
+        assert not in_graph(labels)
+        likelihood.check_labels(labels, (None, 1), [1] * len(possible) + [0])
+
+
 def test_what_is_no_function_or_no_distribution_is_refused():
     with pytest.raises(ValueError, match="Expected a function of raw outputs"):
         Distribution(tfd.Normal(0.0, 1.0))
