@@ -8,7 +8,6 @@ from bhn_tf.diagnosis.findings import Finding, mean_of
 from bhn_tf.diagnosis.measured_rows import (
     chosen_rows,
     is_classifier,
-    is_regression,
     measure,
 )
 from bhn_tf.diagnosis.result import Diagnosis
@@ -147,7 +146,7 @@ def _of_predictions(model, measured, seed, level):
     if classifies:
         found, more = reliability.calibration_error(measured, seed)
         measurements |= found
-    elif is_regression(model):
+    elif measured.bounds is not None:
         # `Standardized` wraps the likelihood that knows whether it is discrete.
         likelihood = getattr(model.likelihood, "likelihood", model.likelihood)
         found, more = reliability.coverage(measured, level, likelihood.is_discrete)

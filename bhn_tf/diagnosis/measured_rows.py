@@ -1,5 +1,6 @@
 """A model's answers to the rows it is diagnosed on."""
 
+import contextlib
 import math
 from typing import NamedTuple
 
@@ -26,7 +27,8 @@ class MeasuredRows(NamedTuple):
         log_probs: log p(y|x, g) of each row and draw, [n, S].
         means: The mean of y under each draw, [n, S, C], if a row has one answer.
         std: Predictive standard deviation of a regression, [n, C].
-        bounds: Bounds of the central interval of a regression, [n, C] each.
+        bounds: Bounds of the central interval of a regression, [n, C] each, if its
+            distribution has a CDF.
         targets: Class numbers [n], or targets [n, C] in the shape of the answers.
         reference_log_probs: [n, R].
         reference_means: [n, R, C].
@@ -81,7 +83,7 @@ def is_classifier(model) -> bool:
 
 
 def is_regression(model) -> bool:
-    """Whether rows have targets in the shape of the answers, and intervals."""
+    """Whether rows have targets in the shape of the answers."""
     likelihood, outputs = model.likelihood, model.raw_outputs
     if likelihood.output_names or outputs.num_masked or len(outputs.shapes) != 2:
         return False
@@ -118,7 +120,9 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
         found["means"] = tf.experimental.numpy.moveaxis(means, 0, 1)
         if regresses:
             found["std"] = model.likelihood.summarize(raws, masks)["std"]
-            found["bounds"] = model.likelihood.interval(raws, level)
+            # Distributions without a CDF have no intervals, and all the rest.
+            with contextlib.suppress(NotImplementedError):
+                found["bounds"] = model.likelihood.interval(raws, level)
         return found
 
     function = CompiledAnswers(model.distribute_strategy, False, False).function(

@@ -110,7 +110,7 @@ class Distribution(Distributional):
         try:
             return super().interval(raws, level)
         except NotImplementedError as error:
-            raise ValueError(
+            raise _LacksFunction(
                 "`predict_interval` needs a distribution with mean, variance and CDF, "
                 f"and this one lacks one of them: {error}."
             ) from error
@@ -119,7 +119,7 @@ class Distribution(Distributional):
         try:
             return super().log_tails(y, raw)
         except NotImplementedError as error:
-            raise ValueError(
+            raise _LacksFunction(
                 "The score 'quantile' is made of a cumulative distribution function, "
                 f"and this distribution has none ({error}). Use 'normalized' or "
                 "'absolute'."
@@ -142,6 +142,10 @@ class Distribution(Distributional):
     def from_config(cls, config):
         function = keras.saving.deserialize_keras_object(config["function"])
         return super().from_config({**config, "function": function})
+
+
+class _LacksFunction(ValueError, NotImplementedError):
+    """A distribution of TFP lacks what an answer is made of, such as a CDF."""
 
 
 def _various_rows(shape) -> tf.Tensor:

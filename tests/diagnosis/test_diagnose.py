@@ -401,6 +401,23 @@ def test_every_option(name):
     check_case(name)
 
 
+@keras.saving.register_keras_serializable("test_diagnose")
+def without_cdf(raw):
+    return tfp.distributions.NormalInverseGaussian(raw, 1.0, 2.0, 0.0)
+
+
+def test_without_a_cdf_all_but_coverage_is_measured():
+    likelihood = bhn_tf.likelihoods.Distribution(without_cdf)
+    model = bhn_tf.BayesianHypernet(
+        primary(1), "mean_field", likelihood, num_examples=NUM_TRAIN
+    )
+    found = bhn_tf.diagnose(model, X_TEST[:9], TARGETS_TEST[:9], num_samples=3)
+    assert "coverage" not in found.measurements
+    assert found.measurements["monte_carlo_mean_error"] > 0
+    with pytest.raises(ValueError, match="mean, variance and CDF"):
+        model.predict_interval(X_TEST[:9])
+
+
 def test_what_there_is_nothing_to_diagnose_of():
     x, y = networks.data(8)
     unknown = networks.compiled(networks.bayesian())
