@@ -141,6 +141,11 @@ class Standardized(Likelihood, keras.layers.Layer):
         loc, scale = self._loc_and_scale(values.dtype)
         return loc + scale * values
 
+    @property
+    def outputs_per_target(self) -> int:
+        """Number of raw outputs for each target."""
+        return getattr(self.likelihood, "outputs_per_target", 1)
+
     # -- what a likelihood offers -----------------------------------------------------
 
     def element_shape(self, raw_shape):

@@ -97,6 +97,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             self._has_one_target = y.ndim == 1
             y = np.reshape(y, [len(y), -1]).astype("float64")
         num_outputs = y.shape[1] * getattr(likelihood, "outputs_per_target", 1)
+        if self.network is None and isinstance(likelihood, likelihoods.Distribution):
+            _require_an_output_per_target(likelihood, y)
         if getattr(likelihood, "has_unit", False):
             likelihood = likelihoods.Standardized(likelihood)
         return self._fit_rows(x, y, likelihood, num_outputs, sample_weight)
@@ -185,3 +187,15 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _require_an_output_per_target(likelihood, y):
+    try:
+        likelihood.coded_labels(y, (None, y.shape[1]))
+    except ValueError as error:
+        raise ValueError(
+            "The function of the likelihood `Distribution` does not take one raw "
+            f"output for each of {y.shape[1]} targets ({error}). Give `network=`, a "
+            "function `(num_features, num_outputs)` → a Keras network that ends with "
+            "the raw outputs which it takes."
+        ) from error

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -18,7 +20,7 @@ from bhn_tf import conformal
 from bhn_tf.callbacks import Diverged
 from bhn_tf.hypernets import RealNVP
 from bhn_tf.layers import WeightNormDense
-from bhn_tf.likelihoods import Gaussian, Ordinal
+from bhn_tf.likelihoods import Distribution, Gaussian, Ordinal, Standardized
 from bhn_tf.metrics import concordance_index
 from bhn_tf.sklearn import BHNClassifier, BHNRegressor
 
@@ -278,6 +280,30 @@ def test_instances_stay_as_they_are_and_survive_a_clone():
     assert regressor.model_.primary.output_shape[-1] == 2
     assert isinstance(regressor.hypernet, RealNVP) and not regressor.hypernet.built
     assert not hypernet.built
+
+
+def test_a_standardized_likelihood_says_how_many_outputs_it_takes():
+    noise = Standardized(Gaussian(heteroscedastic=True))
+    regressor = small(BHNRegressor, likelihood=noise, epochs=1).fit(X, Y)
+    assert regressor.model_.primary.output_shape[-1] == 2
+
+
+@keras.saving.register_keras_serializable("test_sklearn")
+def of_two_outputs(raw):
+    scale = tf.nn.softplus(raw[..., 1:]) + 0.1
+    return tfp.distributions.Gumbel(raw[..., :1], scale)
+
+
+def test_a_distribution_of_more_outputs_needs_a_network():
+    options = {"likelihood": Distribution(of_two_outputs), "epochs": 1}
+    with pytest.raises(ValueError, match="Give `network=`"):
+        small(BHNRegressor, **options).fit(X, Y)
+
+    def network(num_features, num_outputs):
+        return with_own_layers(num_features, 2 * num_outputs)
+
+    regressor = small(BHNRegressor, network=network, **options).fit(X, Y / 100)
+    assert regressor.predict(X).shape == Y.shape
 
 
 @pytest.mark.parametrize(
