@@ -4,6 +4,7 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import NO_BATCH
+from bhn_tf.models import workers
 
 
 def answer_batches(
@@ -30,6 +31,7 @@ def answer_batches(
 
     Raises:
         ValueError: If the data yield no batch.
+        WorkerLost: If another process of the strategy is gone.
     """
     batches = keras_adapter.batches_for_prediction(
         x, batch_size, steps, model.distribute_strategy
@@ -46,7 +48,8 @@ def answer_batches(
     model.stop_predicting = False
     callbacks.on_predict_begin()
     answers = []
-    with batches.catch_stop_iteration():
+    lost_named = workers.lost_workers_named(model.distribute_strategy)
+    with lost_named, batches.catch_stop_iteration():
         for first, last, iterator in batches:
             callbacks.on_predict_batch_begin(first)
             outputs = function(next(iterator))

@@ -188,7 +188,8 @@ class Prediction(keras.Model):
         """Returns the posterior-predictive mean of one batch; see `predict`."""
         feed = self.feed_to_answer(x)
         values = self._draws_of_call(num_samples, seed).values
-        answers = self._function("mean")(feed.as_tensors().x, values)
+        with workers.lost_workers_named(self.distribute_strategy):
+            answers = self._function("mean")(feed.as_tensors().x, values)
         # Every replica answers the whole batch, and the answers are joined.
         return keras.tree.map_structure(
             lambda tensor: tensor.numpy()[: feed.num_rows], answers
@@ -248,10 +249,9 @@ class Prediction(keras.Model):
             return function(inputs_of(data), values, *more)
 
         x = workers.shared_out(feed.x, strategy)
-        with workers.lost_workers_named(strategy):
-            return answer_batches(
-                self, of_batch, x, batch_size, verbose, steps, callbacks, num_rows
-            )
+        return answer_batches(
+            self, of_batch, x, batch_size, verbose, steps, callbacks, num_rows
+        )
 
     def _log_probs(self, x, y, batch_size, draws):
         """log p(y|x, g) of each row under every draw, [rows, S]."""

@@ -394,9 +394,10 @@ class Training(keras.Model):
         feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", _ranks_of(feed))
         self._build_optimizer()
-        return super().train_on_batch(
-            feed.x, feed.y, feed.sample_weight, class_weight, return_dict
-        )
+        with workers.lost_workers_named(self.distribute_strategy):
+            return super().train_on_batch(
+                feed.x, feed.y, feed.sample_weight, class_weight, return_dict
+            )
 
     def test_on_batch(
         self,

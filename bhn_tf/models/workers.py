@@ -32,6 +32,9 @@ _LOST = (
     tf.errors.InternalError,
 )
 
+#: Lines that TensorFlow puts around a cause: headings and, indented, a stack of calls.
+_NO_CAUSE = re.compile(r"\s|$|Graph execution error|Detected at node|<stack traces")
+
 
 class WorkerLost(RuntimeError):
     """Another process of the training is gone or does not answer in time."""
@@ -163,7 +166,9 @@ def cause_of(error) -> str:
     silent = re.findall(r"^/job:\S+$", text, re.MULTILINE)
     if silent:
         return f"no heartbeat of {', '.join(dict.fromkeys(silent))}."
-    return text.split("}} ")[-1].strip().split("\n")[0][:200].rstrip(":.") + "."
+    lines = text.split("}} ")[-1].strip().split("\n")
+    causes = [line for line in lines if not _NO_CAUSE.match(line)]
+    return (causes or [type(error).__name__])[0][:200].rstrip(":.") + "."
 
 
 def logs_of_step(logs: dict, strategy) -> dict:

@@ -1,9 +1,12 @@
 """One of several workers on this machine; prints what it found as a line of JSON.
 
-TF_CONFIG=... python tests/integration/several_workers.py
+TF_CONFIG=... python tests/integration/several_workers.py [lose]
 """
 
 import json
+import os
+import signal
+import sys
 
 import keras
 import numpy as np
@@ -121,8 +124,20 @@ def found_with(strategy):
     return {part.__name__: part(strategy) for part in parts}
 
 
-def main():
+def lose_the_chief(strategy):
+    """The chief is killed before its second call of `elbo`."""
+    model, (x, y) = noisy_model(strategy), networks.data(NUM_ROWS)
+    model.num_examples = NUM_ROWS
+    while True:
+        model.elbo(x, y, num_samples=3)
+        if workers.is_chief(strategy):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(loses_the_chief=False):
     strategy = workers.strategy_of_workers()
+    if loses_the_chief:
+        lose_the_chief(strategy)
     is_chief = workers.is_chief(strategy)
     assert workers.agreed(strategy, 3 + is_chief) == 4
     assert workers.all_say(strategy, True) and not workers.all_say(strategy, is_chief)
@@ -130,4 +145,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

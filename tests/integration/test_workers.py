@@ -47,6 +47,22 @@ def found_by(start, num_workers):
     return [*(json.loads(output().splitlines()[-1]) for output in processes), alone]
 
 
+def process_of(config, arguments):
+    """Starts Python as the worker that TF_CONFIG describes."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={
+            **os.environ,
+            "TF_CONFIG": config,
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONPATH": str(ROOT),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def assert_as_one_process(found):
     *several, alone = found
     for worker in several:
@@ -80,6 +96,19 @@ def test_a_lost_worker_is_named():
     with pytest.raises(tf.errors.UnavailableError), workers.lost_workers_named(alone):
         raise error
     assert workers.cause_of(error) == "no heartbeat of /job:worker/replica:0/task:1."
+
+
+@pytest.mark.parametrize(
+    "stack",
+    ["", "Detected at node Sum defined at (most recent call last):\n  File 'a.py'\n"],
+)
+def test_the_cause_is_not_a_heading(stack):
+    message = "Collective ops is aborted by: Connection reset by peer"
+    text = f"Graph execution error:\n\n{stack}{message}\nAdditional information:"
+    error = tf.errors.UnavailableError(None, None, text)
+    assert workers.cause_of(error) == f"{message}."
+    error = tf.errors.UnavailableError(None, None, "Graph execution error:\n\n")
+    assert workers.cause_of(error) == "UnavailableError."
 
 
 def assert_rows_seen_once(found):
@@ -116,6 +145,18 @@ def test_workers_agree_where_something_is_random(found):
 
 
 @pytest.mark.slow
+def test_a_chief_lost_outside_of_a_trainer_is_named():
+    arguments = [several_workers.__file__, "lose"]
+    chief, other = (process_of(config, arguments) for config in cluster(2))
+    chief.communicate(timeout=600)
+    _, errors = other.communicate(timeout=200)
+    assert (chief.returncode, other.returncode) == (-signal.SIGKILL, 1)
+    said = "WorkerLost: Another worker of this training is gone, or has not answered"
+    *_, last = errors.strip().split("\n")
+    assert said in last and "Graph execution error" not in last, errors
+
+
+@pytest.mark.slow
 def test_four_workers(run_python):
     found = found_by(run_python, 4)
     assert_as_one_process(found)
@@ -129,18 +170,10 @@ def test_four_workers(run_python):
 def started(folder, *epochs):
     """Starts two workers of a trainer, each to be killed at an epoch, or `None`."""
     return [
-        subprocess.Popen(
-            [sys.executable, trained_by_workers.__file__, str(folder)]
+        process_of(
+            config,
+            [trained_by_workers.__file__, str(folder)]
             + ([] if epoch is None else [str(epoch)]),
-            env={
-                **os.environ,
-                "TF_CONFIG": config,
-                "CUDA_VISIBLE_DEVICES": "",
-                "PYTHONPATH": str(ROOT),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         for config, epoch in zip(cluster(2), epochs, strict=True)
     ]
@@ -158,6 +191,7 @@ def test_a_killed_worker_ends_the_others_and_all_go_on_together(victim, tmp_path
     print(f"The other one ended after {time.monotonic() - killed_at:.0f} s.")
     assert processes[1 - victim].returncode == 1
     assert "Another worker of this training is gone" in errors
+    assert "Graph execution error" not in errors
     assert errors.strip().count("\n") == 0
     # The last checkpoint is that of two epochs; nothing is trained twice.
     processes = started(folder, None, None)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import bhn_tf
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import feed_of
-from bhn_tf.models import workers
+from bhn_tf.models import answer_loop, workers
 from tests import networks
 
 
@@ -93,3 +93,19 @@ def test_units_of_a_share_are_refused_on_workers(several_workers):
     model._learn_from_feed(feed_of(all_rows), 0.0)
     assert model.likelihood.is_adapted
     model._learn_from_feed(feed_of(share), 0.0)
+
+
+def test_a_worker_lost_between_batches_is_named(several_workers):
+    lost = tf.errors.UnavailableError(
+        None,
+        None,
+        "{{function_node __wrapped__CollectiveReduceV2}} Collective ops is aborted by: "
+        "recvmsg:Connection reset by peer\nAdditional GRPC error information",
+    )
+
+    def function(batch):
+        raise lost
+
+    model = networks.bayesian(hypernet="mean_field")
+    with pytest.raises(workers.WorkerLost, match="time: Collective .* by peer. Start"):
+        answer_loop.answer_batches(model, function, networks.data(8)[0])
