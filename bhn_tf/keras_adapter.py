@@ -211,6 +211,32 @@ def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variabl
     return list({id(variable): variable for variable in variables + states}.values())
 
 
+def statistics_of_rows(network: keras.Layer, training: bool) -> list[keras.Variable]:
+    """Returns the variables that a call may set to numbers taken from its rows.
+
+    They are metrics of layers, and what `moving_variables` returns except for counters
+    and what is the same on all replicas: statistics of all their rows, and of weights.
+    """
+    shared = {
+        id(variable)
+        for layer in layers_of(network)
+        if is_synchronized(layer)
+        or isinstance(layer, keras.layers.SpectralNormalization)
+        for variable in layer.variables
+    }
+    return metric_variables(network) + [
+        variable
+        for variable in moving_variables(network, training)
+        if id(variable) not in shared and "float" in variable.dtype
+    ]
+
+
+def is_synchronized(layer: keras.Layer) -> bool:
+    """Whether a layer normalises with statistics of the rows of all replicas."""
+    is_normalization = isinstance(layer, keras.layers.BatchNormalization)
+    return is_normalization and layer.synchronized
+
+
 def metrics_inside(network: keras.Layer) -> list[keras.Metric]:
     """Returns the metrics that layers, and models, hold and update themselves.
 

@@ -193,9 +193,20 @@ class Training(keras.Model):
         return self._logs(batch, scores, terms, is_evaluation=True)
 
     def _scores(self, batch, values, training):
-        return score_batch(
-            self.posterior, self.likelihood, self.raw_outputs, batch, values, training
-        )
+        statistics = [
+            variable
+            for network in self.posterior.networks
+            for variable in keras_adapter.statistics_of_rows(network, training)
+        ]
+        with replicas.kept_without_rows(statistics, batch.num_rows):
+            return score_batch(
+                self.posterior,
+                self.likelihood,
+                self.raw_outputs,
+                batch,
+                values,
+                training,
+            )
 
     def _logs(self, batch, scores, terms, *, is_evaluation):
         """Updates the trackers and compiled metrics, and returns the logs."""

@@ -388,24 +388,74 @@ def baselines_equal_one_device():
     assert_same(results(two_replicas()), results(one_device()))
 
 
+class Watched(keras.layers.Layer):
+    """Reports the mean of its inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = keras.metrics.Mean("seen")
+
+    def call(self, inputs):
+        self.seen.update_state(keras.ops.mean(inputs))
+        return inputs
+
+
 @check
-def batch_statistics_survive_a_replica_without_rows():
-    with two_replicas().scope():
-        primary = keras.Sequential(
+def statistics_of_a_replica_without_rows_stay_as_they_were():
+    """Moving averages, and metrics of layers, also over two draws and of members."""
+    x, y = networks.data(13)
+    # The last batch has one row.
+    parts = [x[start : start + 2] for start in range(0, 13, 2)]
+    seen = np.mean([part.mean() for part in parts])
+
+    def primary(layer):
+        return keras.Sequential(
             [
                 keras.Input((networks.NUM_FEATURES,)),
-                keras.layers.Dense(5),
-                keras.layers.BatchNormalization(),
+                Watched(),
+                layer(momentum=0.5),
                 bhn_tf.layers.WeightNormDense(networks.NUM_CLASSES),
             ]
         )
-        model = networks.bayesian(primary, "mean_field")
-        model.compile("adam", jit_compile=False)
-    x, y = networks.data(13)
-    logs = model.fit(x, y, batch_size=4, verbose=0).history
-    assert np.isfinite(list(logs.values())).all(), logs
-    for variable in model.weights:
-        assert np.isfinite(keras.ops.convert_to_numpy(variable)).all(), variable.path
+
+    def by_hypernet(**kwargs):
+        network = primary(keras.layers.BatchNormalization)
+        model = networks.bayesian(network, "mean_field", num_examples=13)
+        return model, [network], kwargs
+
+    def by_members():
+        members = [primary(bhn_tf.layers.BatchNormalization) for _ in range(2)]
+        return bhn_tf.baselines.DeepEnsemble(members), members, {}
+
+    strategy = two_replicas()
+    for make in (by_hypernet, lambda: by_hypernet(train_samples=2), by_members):
+        with strategy.scope():
+            model, trained, kwargs = make()
+            model.compile(keras.optimizers.SGD(0.01), jit_compile=False, **kwargs)
+
+        def statistics(trained=trained):
+            variables = [v for each in trained for v in each.layers[1].variables]
+            return [
+                each.numpy()
+                for variable in variables
+                for each in strategy.experimental_local_results(variable.value)
+            ]
+
+        before = statistics()
+        arguments = {"batch_size": 4, "verbose": 0}
+        logs = model.fit(x, y, shuffle=False, **arguments).history
+        np.testing.assert_allclose(logs["seen"], seen, rtol=1e-5)
+        after = statistics()
+        tested = model.evaluate(x, y, return_dict=True, **arguments)
+        np.testing.assert_allclose(tested["seen"], seen, rtol=1e-5)
+        assert np.isfinite([*tested.values()]).all(), tested
+        assert np.isfinite(model.predict(x, **arguments)).all()
+        np.testing.assert_equal(statistics(), after)
+        # The averages of the second replica, which lacks rows of the last batch.
+        mean, expected = after[-3], before[-3]
+        for part in parts[1::2]:
+            expected = (expected + part.mean(axis=0)) / 2
+        np.testing.assert_allclose(mean, expected, rtol=1e-5)
 
 
 @check
