@@ -17,6 +17,7 @@ from bhn_tf.models.predictive_model import PredictiveModel
 from bhn_tf.models.refused_networks import (
     refuse_rematerialization,
     refuse_reversed_order,
+    refuse_synchronization_over_draws,
 )
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
@@ -138,6 +139,8 @@ class BayesianHypernet(PredictiveModel):
     @contextlib.contextmanager
     def _fitting(self):
         self.posterior.refuse_changed_network()
+        if self.train_samples > 1 and self.distribute_strategy.num_replicas_in_sync > 1:
+            refuse_synchronization_over_draws(keras_adapter.layers_of(self.primary))
         try:
             yield
         finally:

@@ -49,6 +49,27 @@ def refuse_rematerialization(layers) -> None:
                 )
 
 
+def refuse_synchronization_over_draws(layers) -> None:
+    """Refuses statistics of all replicas where a step has several draws.
+
+    Draws are taken in a loop, in which TensorFlow cannot wait for other replicas.
+
+    Args:
+        layers: All layers of a network to be trained over draws on several replicas.
+
+    Raises:
+        ValueError: If a layer that trains takes such statistics.
+    """
+    for layer in layers:
+        if keras_adapter.is_synchronized(layer) and layer.trainable:
+            raise ValueError(
+                f"Layer {layer.name!r} has `synchronized=True`, and with "
+                "`train_samples` above 1 TensorFlow cannot wait for other replicas "
+                "within the loop over draws. Compile with `train_samples=1`, or make "
+                "the layer without `synchronized=True`."
+            )
+
+
 def refuse_reversed_order(primary) -> None:
     """Refuses a network from a file of version 0.1 in which g had another order.
 

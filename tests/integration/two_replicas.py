@@ -485,6 +485,13 @@ def synchronized_batch_normalisation_equals_one_device():
         return {"predicted": predicted}
 
     assert_same(results(two_replicas()), results(one_device()))
+    with two_replicas().scope():
+        model = networks.bayesian(network(), "mean_field")
+        model.compile("sgd", train_samples=2)
+        with pytest.raises(ValueError, match="synchronized=True.*train_samples=1`"):
+            model.fit(*networks.data(4), verbose=0)
+        model.compile("sgd", train_samples=1)
+    model.fit(*networks.data(4), verbose=0)
 
 
 @check
