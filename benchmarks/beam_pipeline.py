@@ -6,12 +6,17 @@ Further flags are Beam's.
 """
 
 import argparse
+import os
+import sys
 
 import apache_beam as beam
 import tensorflow as tf
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
+from google.protobuf.message import DecodeError
 
 from bhn_tf.beam import ScoreRows, WriteScores
+from bhn_tf.scoring import ScoringProblem
 
 
 def with_its_id(record: bytes) -> tuple[str, bytes]:
@@ -19,9 +24,27 @@ def with_its_id(record: bytes) -> tuple[str, bytes]:
 
     Args:
         record: The serialised example, which has a feature `id`.
+
+    Raises:
+        ScoringProblem: If it has none, or is no example.
     """
-    features = tf.train.Example.FromString(record).features.feature
-    return features["id"].bytes_list.value[0].decode(), record
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+        return features["id"].bytes_list.value[0].decode(), record
+    except (DecodeError, IndexError, UnicodeDecodeError) as error:
+        raise ScoringProblem(
+            "A record has no text `id`: give `tf.train.Example`s with a feature `id` "
+            "beside the inputs, not tensors alone."
+        ) from error
+
+
+def absolute(pattern: str) -> str:
+    """Returns a pattern of local files with its folder.
+
+    Beam finds no file for one without a slash.
+    """
+    is_local = FileSystems.get_scheme(pattern) is None
+    return os.path.abspath(pattern) if is_local else pattern
 
 
 def main(arguments=None) -> None:
@@ -34,7 +57,7 @@ def main(arguments=None) -> None:
     with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
         (
             pipeline
-            | beam.io.ReadFromTFRecord(given.input)
+            | beam.io.ReadFromTFRecord(absolute(given.input))
             | beam.Map(with_its_id)
             | ScoreRows(given.saved_model)
             | WriteScores(given.output, given.saved_model)
@@ -42,4 +65,7 @@ def main(arguments=None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ScoringProblem as problem:
+        sys.exit(f"{problem}")
