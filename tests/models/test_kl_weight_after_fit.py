@@ -124,3 +124,15 @@ def test_fit_within_fit(model):
     x, y = networks.data(8)
     model.fit(x, y, epochs=3, callbacks=[annealing(), Fits()], verbose=0)
     assert model.kl_weight == GIVEN
+
+
+def test_within_fit_the_settled_weight_is_that_of_compile(model):
+    """What `diagnose` judges, whatever a callback has set."""
+    settled = []
+    asking = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: settled.append(
+            (model.kl_weight, model.objective.settled_kl_weight)
+        )
+    )
+    fit(model, asking, epochs=2)
+    assert settled == [(0.0, GIVEN), (0.25, GIVEN)]
