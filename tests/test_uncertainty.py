@@ -143,9 +143,9 @@ def test_known_values():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_raw_outputs_are_refused(name):
-    for values in (np.full((2, 2, 3), -1.0), np.full((2, 2, 3), 4.0)):
+    for value in (-1.0, -0.01, 1.01, 4.0):
         with pytest.raises(ValueError, match="no probabilities"):
-            SCORES[name](values)
+            SCORES[name](np.full((2, 2, 3), value))
 
 
 @pytest.mark.parametrize("name", NAMES)
