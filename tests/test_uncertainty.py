@@ -143,7 +143,7 @@ def test_known_values():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_raw_outputs_are_refused(name):
-    for value in (-1.0, -0.01, 1.01, 4.0):
+    for value in (-1.0, -0.1, 1.1, 4.0):
         with pytest.raises(ValueError, match="no probabilities"):
             SCORES[name](np.full((2, 2, 3), value))
 
