@@ -82,6 +82,7 @@ def test_an_epoch_without_batches_after_one_with_some_is_as_in_keras():
 )
 def test_a_long_reading_before_training_is_told(monkeypatch, data, read, advice):
     monkeypatch.setattr(dataset_feed, "_MANY_BATCHES", 3)
+    feed = DatasetFeed(data())
     with pytest.warns(UserWarning, match=advice) as warned:
-        num_rows = read(DatasetFeed(data()))
+        num_rows = read(feed)
     assert num_rows == 20 and len(warned) == 1 and warned[0].filename == __file__
