@@ -86,7 +86,7 @@ class DatasetFeed(Feed):
             raise targets_not_read()
         batches = self.x
         if padding is None:
-            batches = batches.map(lambda *batch: (None, *unpacked(batch)[1:]))
+            batches = batches.map(_without_inputs)
         most = self._most
         for index, batch in enumerate(batches):
             if index == most:
@@ -122,6 +122,13 @@ class DistributedFeed(Feed):
         return self
 
 
+# AutoGraph has nothing to convert in these, and in Python 3.13 warns of itself.
+@tf.autograph.experimental.do_not_convert
+def _without_inputs(*batch):
+    return None, *unpacked(batch)[1:]
+
+
+@tf.autograph.experimental.do_not_convert
 def _rows_of(*batch):
     return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
 
