@@ -89,6 +89,7 @@ TESTS = {
         ],
         "bhn_tf/metrics/interval*.py": ["metrics/test_intervals.py"],
         "bhn_tf/metrics/ranking.py": ["metrics/test_ranking.py"],
+        "bhn_tf/metrics/survival.py": ["metrics/test_survival.py"],
         "bhn_tf/metrics/*.py": [
             "metrics/test_calibration.py",
             "metrics/test_metrics_in_keras.py",

@@ -108,7 +108,8 @@ def common_support(distribution):
 
 def _has_density(distribution, end):
     """Whether a label may be there; the density of a log-normal at 0 is not finite."""
-    if distribution.validate_args:
+    is_endless = not tf.reduce_any(tf.math.is_finite(end))
+    if distribution.validate_args or is_endless:
         return tf.ones_like(end, tf.bool)
     density = distribution.log_prob(tf.cast(end, distribution.dtype))
     return tf.reduce_any(tf.math.is_finite(density), axis=0)

@@ -61,6 +61,11 @@ def test_examples_in_docstrings(module):
     assert doctest.testmod(module).failed == 0
 
 
+def test_no_class_is_refused():
+    with pytest.raises(ValueError, match="C >= 1"):
+        labelled_items.labelled_items([0, 0], np.zeros([2, 0]))
+
+
 @pytest.mark.parametrize("metric_class", METRICS)
 def test_equals_a_loop_over_rows(metric_class):
     labels, p = predictions()

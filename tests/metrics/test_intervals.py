@@ -76,6 +76,9 @@ def test_shapes_that_would_be_broadcast_are_refused():
         metrics.coverage(Y, LOWER[:2], UPPER[:2])
     with pytest.raises(ValueError, match="do not fit"):
         metrics.crps(Y, np.zeros([3, 5]))
+    bounds = np.stack([LOWER, UPPER], axis=-1)
+    with pytest.raises(ValueError, match="do not fit"):
+        metrics.IntervalCoverage()(np.stack([Y, Y], axis=-1), bounds)
     with pytest.raises(ValueError, match="booleans"):
         metrics.set_size([[1, 0]])
     with pytest.raises(ValueError, match="level"):
