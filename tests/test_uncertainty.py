@@ -223,3 +223,9 @@ def test_errors_say_what_to_do(name):
         SCORES[name](np.ones((8, 0, 10)))
     with pytest.raises(ValueError, match="no classes on the last axis"):
         SCORES[name](np.ones((8, 3, 0)))
+
+
+@pytest.mark.parametrize("name", ["expected_entropy", "predictive_entropy"])
+def test_entropy_is_not_negative_where_rounding_exceeds_1(name):
+    above = np.nextafter(np.float32(1), np.float32(2))
+    assert SCORES[name](np.float32([[[above, 0], [above, 0]]])) >= 0

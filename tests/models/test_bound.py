@@ -280,3 +280,10 @@ def test_an_estimate_has_the_standard_error_of_a_mean():
     assert found.standard_error == pytest.approx(sums.std(ddof=1) / np.sqrt(6))
     only = Draws(tf.zeros([1, 0]), tf.zeros([1]))
     assert bound.estimate(values[:, :1], only) == (pytest.approx(sums[0]), 0.0)
+
+
+def test_before_compile_the_objective_is_the_bound():
+    """What `diagnose` judges of a model that was only loaded."""
+    objective = networks.bayesian(hypernet="mean_field").objective
+    assert objective.kl_weight == objective.settled_kl_weight == 1.0
+    assert objective.loss_weights == [1.0]
