@@ -153,7 +153,7 @@ def test_shift_and_log_scale_differ():
     assert np.abs(shift - log_scale).min() > 1e-3
 
 
-@pytest.mark.parametrize("units", [150, 37])
+@pytest.mark.parametrize("units", [150, 80, 37])
 def test_a_masked_layer_in_blocks_equals_the_masked_matrix(units):
     num_inputs = 400
     mask = made_masks(num_inputs, [units])[0]
