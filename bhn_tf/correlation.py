@@ -61,7 +61,9 @@ def pearson_test(
         chosen = np.random.default_rng(seed).permutation(chosen)[:max_values]
     centered = draws[:, chosen] - draws[:, chosen].mean(axis=0)
     norm = np.linalg.norm(centered, axis=0)
-    unit = np.divide(centered, norm, out=np.zeros_like(centered), where=norm > 0)
+    # Rounding of the mean makes a value that never varies look as if it did.
+    varies = (np.ptp(draws[:, chosen], axis=0) > 0) & (norm > 0)
+    unit = np.divide(centered, norm, out=np.zeros_like(centered), where=varies)
     rows, columns = np.triu_indices(len(chosen), k=1)
     correlation = np.clip((unit.T @ unit)[rows, columns], -1.0, 1.0)
     freedom = len(draws) - 2

@@ -48,6 +48,16 @@ def test_perfect_and_missing_variation():
     np.testing.assert_allclose(found.p_value, [0, 1, 1], atol=1e-12)
 
 
+def test_values_that_never_vary_depend_on_nothing_whatever_their_mean_rounds_to():
+    columns = np.random.default_rng(0).normal(size=(100, 9))
+    columns[:, :7] = [0.1, 0.7, 1 / 3, -1e5 / 3, 1e-200, 1e300, 0.0]
+    found = correlation.pearson_test(columns)
+    is_varying = (found.pairs >= 7).all(axis=1)
+    assert is_varying.sum() == 1 and abs(found.correlation[is_varying]) > 0
+    assert (found.correlation[~is_varying] == 0).all()
+    assert (found.p_value[~is_varying] == 1).all()
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 4), (5, 1)])
 def test_too_few_draws_or_values_are_refused(shape):
     with pytest.raises(ValueError, match=r"\[S, D\]"):
