@@ -1,4 +1,5 @@
 import doctest
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -202,6 +203,29 @@ def test_reject_threshold_is_the_best_of_all_thresholds():
             assert found.coverage == answered.mean() == max(allowed, default=0)
             if allowed:
                 assert found.risk == errors[answered].mean() <= max_risk
+
+
+def test_losses_are_not_refused_for_the_rounding_of_their_sum():
+    found = reject_threshold([1, 2, 3, 4], [0.1, 0.1, 0.1, 0.9], 0.1)
+    assert found == (3.0, 0.75, 0.1)
+    rng = np.random.default_rng(0)
+    for loss in [*rng.exponential(size=20), 1e-310, 1e300]:
+        found = reject_threshold(np.arange(50) // 3, np.full(50, loss), loss)
+        assert found == (16.0, 1.0, loss)
+
+
+def test_risks_of_losses_are_exact_means():
+    rng = np.random.default_rng(1)
+    scores = rng.permutation(40) // 2
+    errors = rng.normal(size=40) * 10.0 ** rng.integers(-20, 20, 40)
+    curve = risk_coverage(scores, errors)
+    for threshold, risk in zip(curve.threshold, curve.risk, strict=True):
+        kept = [Fraction(error) for error in errors[scores <= threshold]]
+        assert risk == float(sum(kept) / len(kept))
+    errors[scores == 5] = np.inf
+    risks = risk_coverage(scores, errors).risk
+    np.testing.assert_array_equal(risks[:5], curve.risk[:5])
+    assert (risks[5:] == np.inf).all()
 
 
 def test_equal_scores_cannot_be_split():
