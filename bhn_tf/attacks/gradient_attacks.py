@@ -35,7 +35,9 @@ def fgsm(
     Args:
         model: A classifier with `predictive(x, num_samples, seed)`; `x` is one array.
         x: Floats [rows, ...], array or tensor.
-        y: True labels: integers [rows] or [rows, 1], or one-hot [rows, C].
+        y: True labels: integers [rows] or [rows, 1], or one-hot [rows, C]; likewise of
+            pixels or tokens, whose losses are summed. As in `evaluate`, labels under a
+            mask of Keras and those of `Categorical(ignore_class=)` do not count.
         epsilon: ε, the step, in the units of x, such as 8 / 255 for images in [0, 1].
         num_samples: S, draws of the gradient; 0 for the centre.
         clip: Lowest and highest value that x can have; `None` for no limits.
@@ -90,7 +92,8 @@ def pgd(
             reference.
         num_steps: Number of steps.
         random_start: Whether to begin at a random point within ε of x. Without it,
-            one step of size ε is `fgsm`.
+            one step of size ε is `fgsm`, and padding stays padding: `Masking` takes
+            randomly moved padding for inputs.
         seed: A non-negative integer for the same attack every time; step k draws
             with `seed + k`.
 
@@ -116,7 +119,7 @@ def pgd(
     if random_start:
         noise = np.random.default_rng(seed).uniform(-1, 1, values.shape)
         attacked = _moved(values, noise.astype(values.dtype), epsilon, clip)
-    direction = LossDirection(model, attacked, y, num_samples, batch_size)
+    direction = LossDirection(model, values, y, num_samples, batch_size)
     for step in range(num_steps):
         sign = direction.of(attacked, seed + step)
         attacked = _moved(attacked, sign, step_size, clip)

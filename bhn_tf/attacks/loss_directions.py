@@ -1,7 +1,8 @@
 """The direction in which a classifier's loss grows fastest, as a sign for each input.
 
-The loss is -log of the mean prediction of several draws. It is differentiated without
-the loss of precision that would end an attack on a very confident model.
+The loss is -log of the mean prediction of several draws, summed over the labels that
+count: not those of padding, and not missing ones. It is differentiated without the loss
+of precision that would end an attack on a very confident model.
 """
 
 import functools
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from bhn_tf import likelihoods, tensorflow_adapter
 from bhn_tf.arguments import check_count
+from bhn_tf.likelihoods.elements import both
 from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
 from bhn_tf.random import stateless_seed
@@ -26,7 +28,7 @@ class LossDirection:
 
     Args:
         model, y, num_samples, batch_size: As `fgsm`.
-        x: Inputs, for their shape.
+        x: Inputs before the attack; they say where padding is.
     """
 
     def __init__(self, model, x, y, num_samples, batch_size):
@@ -37,13 +39,14 @@ class LossDirection:
         self._items = functools.partial(_items, getattr(model, "likelihood", None))
         self._labels = np.asarray(keras.ops.convert_to_numpy(y))
         self._batch_size = batch_size
-        self._check_labels(model, x)
+        self._weights = self._checked_weights(model, x)
 
-        def sign_of_gradient(rows, labels, seed):
+        def sign_of_gradient(rows, labels, weights, seed):
             with tf.GradientTape() as tape:
                 tape.watch(rows)
                 p = model.predictive(rows, num_samples, seed)
-                loss = _negative_log(*self._items(labels, p))
+                target, p, counts = self._items(labels, p, weights)
+                loss = _negative_log(target, p)
                 # The logarithm keeps the signs, and its gradient does not vanish.
                 objective = tf.math.log(tf.maximum(loss, _TINY))
             gradient = tape.gradient(objective, rows)
@@ -52,15 +55,18 @@ class LossDirection:
                     "The prediction does not depend on `x` in a differentiable way, so "
                     "there is no direction to go."
                 )
-            return tf.sign(gradient), loss < _TINY
+            is_stuck = (loss < _TINY) & tf.reduce_any(counts, axis=-1)
+            return tf.sign(gradient), is_stuck
 
         self._compiled = tf.function(sign_of_gradient).get_concrete_function(
             tf.TensorSpec([None, *x.shape[1:]], x.dtype),
             tf.TensorSpec([None, *self._labels.shape[1:]], self._labels.dtype),
+            tf.TensorSpec([None, *self._weights.shape[1:]], tf.float32),
             tf.TensorSpec([2], tf.int32),
         )
 
-    def _check_labels(self, model, x):
+    def _checked_weights(self, model, x) -> np.ndarray:
+        """Checks all labels and returns their weights; see `_weights`."""
         if self._labels.ndim == 0 or len(self._labels) != len(x):
             raise ValueError(
                 f"`x` has {len(x)} rows, and `y` has the shape {self._labels.shape}. "
@@ -68,14 +74,18 @@ class LossDirection:
             )
         # One row shows the shape of predictions, and builds an unbuilt model.
         p = tf.convert_to_tensor(model.predictive(tf.constant(x[:1]), 0, 0))
+        weights = []
         for rows in self._batches(len(x)):
             labels = self._labels[rows]
-            target, _ = self._items(labels, tf.repeat(p, len(labels), axis=0))
+            weights.append(_weights(model, x[rows], labels))
+            repeated = tf.repeat(p, len(labels), axis=0)
+            target, _, _ = self._items(labels, repeated, weights[-1])
             if not np.isin(target, (0, 1)).all():
                 raise ValueError(
                     "Expected one class for each row, got soft labels. Give class "
                     "numbers, or one-hot labels of 0 and 1."
                 )
+        return np.concatenate(weights)
 
     def _batches(self, num_rows):
         starts = range(0, num_rows, self._batch_size)
@@ -87,7 +97,10 @@ class LossDirection:
         seed = stateless_seed(seed)
         for rows in self._batches(len(x)):
             found, is_stuck = self._compiled(
-                tf.constant(x[rows]), tf.constant(self._labels[rows]), seed
+                tf.constant(x[rows]),
+                tf.constant(self._labels[rows]),
+                tf.constant(self._weights[rows]),
+                seed,
             )
             sign[rows] = found.numpy()
             num_stuck += int(tf.reduce_sum(tf.cast(is_stuck, tf.int32)))
@@ -121,16 +134,48 @@ def _refuse_other_models(model) -> None:
         )
 
 
-def _items(likelihood, labels, p):
-    """Targets and probabilities, [rows, items, C] each; C = 1 means class 1 alone."""
+def _weights(model, x, labels) -> np.ndarray:
+    """1 for labels that count, otherwise 0: of rows, or of leading axes of the items.
+
+    Raises:
+        ValueError: If a label that counts has no meaning for the likelihood.
+    """
+    outputs = getattr(model, "raw_outputs", None)
+    if outputs is None:
+        return np.ones(len(labels), "float32")
+    likelihood, shape, mask = model.likelihood, (None, *outputs.shapes[1:]), None
+    if outputs.num_masked:
+        center = model.posterior.draw(0, None).values
+        _, mask = model.answers.raws(tf.constant(x), center)
+    likelihood.check_labels(labels, shape, mask=mask)
+    counted = both(
+        likelihood.counted_elements(shape, mask=mask),
+        likelihood.has_label(likelihood.coded_labels(labels, shape), shape),
+    )
+    counted = np.ones(len(labels)) if counted is None else counted.numpy()
+    return counted.astype("float32")
+
+
+def _items(likelihood, labels, p, weights):
+    """Targets and probabilities, [rows, items, C] each; C = 1 means class 1 alone.
+
+    The third result, [rows, items], says which items count. The others become certain
+    and right, so that they have neither loss nor gradient.
+    """
     p = tf.convert_to_tensor(p)
     if isinstance(likelihood, likelihoods.Bernoulli):
         # Every output is a separate binary question.
         labels = match_targets(tf.convert_to_tensor(labels), p.shape, p.dtype)
         labels, p = labels[..., None], p[..., None]
-    items = labelled_items(labels, p)
-    shape = [tf.shape(p)[0], -1, items.target.shape[-1]]
-    return tf.reshape(items.target, shape), tf.reshape(items.probabilities, shape)
+    items = labelled_items(labels, p, weights)
+    counts = tf.reshape(items.weight != 0, [tf.shape(p)[0], -1])
+    shape = [*tf.unstack(tf.shape(counts)), items.target.shape[-1]]
+
+    def of_counting(values):
+        values = tf.reshape(values, shape)
+        return tf.where(counts[..., None], values, tf.ones_like(values))
+
+    return of_counting(items.target), of_counting(items.probabilities), counts
 
 
 def _negative_log(target, p):
