@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.backend.common import global_state
 from keras.src.backend.tensorflow import trainer as _tensorflow_trainer
 from keras.src.backend.tensorflow.trainer import (
     TFEpochIterator,
@@ -369,6 +370,17 @@ def outputs_of_graph(graph, tensors: list):
 def run_through_graph(graph, inputs, operation_fn):
     """Runs a graph with `operation_fn(layer)` in place of every layer."""
     return graph._run_through_graph(inputs, operation_fn=operation_fn)
+
+
+def inputs_in_graphs(layer: keras.Layer) -> list:
+    """Returns the symbolic tensors that a layer takes in the graphs it is part of."""
+    return [tensor for node in layer._inbound_nodes for tensor in node.input_tensors]
+
+
+def outermost_layer() -> keras.Layer | None:
+    """Returns the layer or model whose call is running, with others inside it."""
+    context = global_state.get_global_attribute("current_call_ctx")
+    return None if context is None else context.entry_layer
 
 
 def origin_of(tensor):

@@ -3,6 +3,9 @@
 import math
 from typing import ClassVar
 
+import keras
+
+from bhn_tf import keras_adapter
 from bhn_tf.layers.generated import current_value
 
 
@@ -42,6 +45,7 @@ class RandomLayer:
 
     # Provided by the Keras layer.
     built: bool
+    compute_dtype: str
     name: str
     variables: list
 
@@ -75,14 +79,32 @@ class RandomLayer:
         """Whether every row can have a draw of its own."""
         return not generates_kernel(self.random)
 
-    def require_floats(self, inputs) -> None:
-        """Raises `TypeError` for integers and booleans, which have not been scaled."""
-        if not inputs.dtype.is_floating:
+    def as_floats(self, inputs):
+        """Casts integers and booleans of another layer, as of `StringLookup`.
+
+        Raises:
+            TypeError: If they are the data themselves, which have not been scaled.
+        """
+        if inputs.dtype.is_floating:
+            return inputs
+        if self._takes_integer_data():
             raise TypeError(
                 f"Layer {self.name!r} got inputs of dtype {inputs.dtype.name}. Scale "
                 "images to [0, 1] and cast them first: "
                 "`x = x.astype('float32') / 255`."
             )
+        return keras.ops.cast(inputs, self.compute_dtype)
+
+    def _takes_integer_data(self) -> bool:
+        """Whether integers that reach the layer come from no other layer."""
+        tensors = keras_adapter.inputs_in_graphs(self)
+        if not tensors:
+            return keras_adapter.outermost_layer() is self
+        return any(
+            isinstance(keras_adapter.origin_of(tensor)[0], keras.layers.InputLayer)
+            and not keras.backend.is_float_dtype(tensor.dtype)
+            for tensor in tensors
+        )
 
     def fold_into(self, layer) -> None:
         """Gives a Keras layer the weights with which it computes what this one does.

@@ -152,7 +152,7 @@ class RecurrentWeightNorm(RandomLayer):
     # -- the layer ------------------------------------------------------------------
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
-        self.require_floats(sequences)
+        sequences = self.as_floats(sequences)
         weights = self._weights_of_cell()
         if weights.of_rows is not None and self.input_scale is not None:
             sequences = self._scaled_by_rows(sequences)

@@ -142,6 +142,7 @@ class WeightNorm(RandomLayer):
         shared = generated_value(self) or self.shared_by_draws()
         if self.input_scale is not None:
             axes = self._axes_of_inputs(inputs.shape)
+            inputs = self.as_floats(inputs)
             inputs *= over_axes(self.input_scale, axes, inputs)
         scale = None if self.scale is None else current_value(self.scale)
         outputs = shared.product
@@ -192,7 +193,7 @@ class WeightNorm(RandomLayer):
 
     def _checked_product(self, inputs, factor):
         """The product with a kernel whose outputs are each multiplied by a factor."""
-        self.require_floats(inputs)
+        inputs = self.as_floats(inputs)
         kernel = current_value(self.direction)
         if factor is not None:
             kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)

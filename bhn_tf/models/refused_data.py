@@ -13,6 +13,9 @@ _TAKES_INTEGERS = (
     keras.layers.Normalization,
     keras.layers.Embedding,
     keras.layers.CategoryEncoding,
+    keras.layers.IntegerLookup,
+    keras.layers.Hashing,
+    keras.layers.Discretization,
 )
 
 

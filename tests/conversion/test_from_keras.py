@@ -331,3 +331,55 @@ def test_a_random_layer_that_is_left_out_computes_the_same(name, mode):
     again = convert(network, only=network.layers[-1])
     assert again.num_random == network.layers[-1].num_random
     assert_equal_at_centre(network, again, keras_networks.inputs_of(network))
+
+
+@keras.saving.register_keras_serializable("tests.conversion")
+class Inside(layers.Layer):
+    """A dense layer that another one calls."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def words(output_mode):
+    return layers.StringLookup(vocabulary=[*"abcd"], output_mode=output_mode)
+
+
+WORDS = np.array([["a", "b"], ["b", "b"], ["c", "d"], ["d", "x"]])
+
+
+@pytest.mark.parametrize(
+    ("lookup", "x", "hidden", "mode"),
+    [
+        (words("multi_hot"), WORDS, [], "scale"),
+        (words("count"), WORDS, [Inside()], "rank_one"),
+        (
+            layers.IntegerLookup(vocabulary=[1, 2], output_mode="count"),
+            np.array([[1, 1], [1, 2], [2, 2], [3, 1]]),
+            [layers.Reshape((3, 1)), layers.Bidirectional(layers.LSTM(4))],
+            "scale",
+        ),
+    ],
+)
+def test_integers_of_another_layer_are_numbers(lookup, x, hidden, mode, tmp_path):
+    inputs = keras.Input((2,), dtype="string" if x is WORDS else "int64")
+    outputs = lookup(inputs)
+    for layer in [*hidden, layers.Dense(NUM_CLASSES)]:
+        outputs = layer(outputs)
+    network, x = keras.Model(inputs, outputs), keras.ops.convert_to_tensor(x)
+    model = convert(network, random=mode)
+    assert_equal_at_centre(network, model, x)
+    model.compile("adam", jit_compile=False)
+    model.fit(x, np.arange(4) % NUM_CLASSES, verbose=0)
+    model.save(tmp_path / "m.keras")
+    loaded = keras.saving.load_model(tmp_path / "m.keras")
+    expected = model.predict(x, seed=1, num_samples=3, verbose=0)
+    found = loaded.predict(x, seed=1, num_samples=3, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

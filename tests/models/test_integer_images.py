@@ -62,3 +62,23 @@ def test_a_network_that_scales_them_gives_the_answers_of_floats():
         model.predict(X.astype("float32"), verbose=0, seed=1),
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras.layers.IntegerLookup(vocabulary=[*range(200)], output_mode="multi_hot"),
+        keras.layers.Hashing(9, output_mode="multi_hot"),
+        keras.layers.Discretization([50.0, 99.0], output_mode="multi_hot"),
+    ],
+)
+def test_bytes_are_numbers_of_things_too(layer):
+    is_lookup = isinstance(layer, keras.layers.IntegerLookup)
+    x = X.reshape([20, 16])
+    inputs = keras.Input((16,), dtype="int64" if is_lookup else "int32")
+    network = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
+    model = bhn_tf.from_keras(network, "mean_field")
+    model.compile("adam")
+    model.fit(x, Y, verbose=0)
+    expected = model.predict(x.astype("int64"), verbose=0, seed=1)
+    np.testing.assert_array_equal(model.predict(x, verbose=0, seed=1), expected)
