@@ -175,6 +175,17 @@ class Training(keras.Model):
         self.optimizer.apply(gradients, self.trainable_variables)
         return self._logs(batch, scores, terms, is_evaluation=False)
 
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ):
+        """Not available; the error names what to do in a `train_step` of one's own."""
+        raise ValueError(
+            f"{type(self).__name__} has no `compute_loss`: its loss, the bound or the "
+            "negative log-likelihood, is made of draws of networks, and not of "
+            "predictions. In a `train_step` of your own, call "
+            "`logs = super().train_step(data)` and change the logs that it returns."
+        )
+
     def _score_for_training(self, data):
         batch = Batch.of(data)
         noise = self.per_example_noise

@@ -253,6 +253,23 @@ def test_logs_of_a_step_of_ones_own_are_kept(run_eagerly):
     assert logs["twice"] == pytest.approx(2 * logs["loss"])
 
 
+class AsInTheGuide(bhn_tf.BayesianHypernet):
+    """A user's subclass that trains as Keras's guide shows."""
+
+    def train_step(self, data):
+        x, y = data
+        return {"loss": self.compute_loss(y=y, y_pred=self(x, training=True))}
+
+
+def test_a_step_with_a_loss_of_its_own_is_told_what_to_do():
+    model = AsInTheGuide(dense())
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match=r"the bound.*super\(\)\.train_step\(data\)"):
+        model.fit(X, Y, **ARGUMENTS)
+    with pytest.raises(ValueError, match="negative log-likelihood"):
+        bhn_tf.baselines.Deterministic(dense()).compute_loss(X, Y)
+
+
 def test_metrics_of_outputs_by_the_keys_of_a_dictionary():
     """keras-team/keras#21675: losses go by the key of an output, and metrics do not."""
     model = bayesian(of_two_outputs(), likelihood=dict.fromkeys("ab", "categorical"))
