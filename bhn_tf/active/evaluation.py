@@ -1,6 +1,7 @@
 """How good a model is on data that do not influence what is learned."""
 
 import keras
+import numpy as np
 
 
 def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
@@ -25,4 +26,13 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
         seed=seed,
         return_dict=True,
     )
-    return {f"val_{name}": float(value) for name, value in logs.items()}
+    return {f"val_{name}": as_numbers(value) for name, value in logs.items()}
+
+
+def as_numbers(value):
+    """A metric as JSON can hold it: a number, or a list if it has several.
+
+    Raises:
+        TypeError, ValueError: If it is neither.
+    """
+    return list(map(as_numbers, value)) if np.ndim(value) else float(value)

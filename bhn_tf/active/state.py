@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from bhn_tf.active.evaluation import as_numbers
 from bhn_tf.active.labels import DamagedFileError
 from bhn_tf.active.progress import Progress, entry_of
 
@@ -66,7 +67,7 @@ def _rounds(rounds: list) -> list[dict]:
         expected = entry_of(len(found), entry["ids"], count)
         metrics = entry["metrics"]
         if metrics is not None:
-            metrics = {str(name): float(value) for name, value in metrics.items()}
+            metrics = {str(name): as_numbers(value) for name, value in metrics.items()}
         expected["metrics"] = metrics
         if entry != expected:
             raise ValueError(f"round {len(found)} does not follow from those before")

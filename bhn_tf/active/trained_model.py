@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from bhn_tf.active import arguments, randomness
-from bhn_tf.active.evaluation import evaluate
+from bhn_tf.active.evaluation import as_numbers, evaluate
 from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
@@ -140,7 +140,7 @@ class TrainedModel:
         watching = [DivergenceGuard(), self._fit_kwargs.get("callbacks") or []]
         kwargs = {**self._fit_kwargs, "callbacks": keras.tree.flatten(watching)}
         found = model.fit(x, labels, **{"verbose": 0, **kwargs})
-        metrics = {name: float(v[-1]) for name, v in found.history.items()}
+        metrics = {name: as_numbers(v[-1]) for name, v in found.history.items()}
         if validation_data is not None:
             batch_size = self._fit_kwargs.get("batch_size")
             draws = randomness.integer(self._seed, "evaluate", num_labelled)

@@ -172,6 +172,32 @@ def test_a_real_model_goes_on_to_the_same_numbers(method, bhn_run, tmp_path):
     assert_as_expected(found, expected)
 
 
+@keras.saving.register_keras_serializable("tests.active")
+class QuickWithParts(Quick):
+    """Reports a metric that has several numbers, one of them NaN."""
+
+    def history_of(self, x):
+        found = super().history_of(x)
+        found.history["f1"] = [tf.constant([0.5, np.nan])]
+        return found
+
+    def evaluate(self, x, y, **kwargs):
+        return {"f1": np.float32([[0.5, 0.25]])}
+
+
+def test_metrics_of_several_numbers_are_lists(tmp_path):
+    def make_model():
+        return networks.compiled(QuickWithParts(), "sgd")
+
+    kwargs = dict(make_model=make_model, directory=tmp_path)
+    found = learner(**kwargs)
+    history = found.run(1, validation_data=pool(20))
+    assert history[0]["metrics"]["val_f1"] == [[0.5, 0.25]]
+    np.testing.assert_array_equal(history[0]["metrics"]["f1"], [0.5, np.nan])
+    resumed = learner(**kwargs, label_fn=nobody).run(1, validation_data=pool(20))
+    assert str(resumed) == str(history)
+
+
 def test_a_model_is_loaded_where_make_model_makes_it(tmp_path):
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
 
