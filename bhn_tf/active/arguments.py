@@ -1,5 +1,6 @@
 """Checks of an active learner's arguments."""
 
+import inspect
 import json
 from collections.abc import Mapping
 
@@ -109,6 +110,20 @@ def checked_model(model) -> keras.Model:
             "as in `model.compile('adam', metrics=['accuracy'])`."
         )
     return model
+
+
+def refuse_unknown_fit_kwargs(fit_kwargs: Mapping, model: keras.Model) -> None:
+    """Raises `ValueError` if `fit` of the model has no arguments of these names."""
+    parameters = inspect.signature(model.fit).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    unknown = sorted(set(fit_kwargs) - set(parameters))
+    if unknown:
+        known = sorted(set(parameters) - set(_OWN_FIT_ARGUMENTS))
+        raise ValueError(
+            f"`fit_kwargs` has {unknown}, which `fit` of {type(model).__name__} does "
+            f"not take. Expected some of {known}."
+        )
 
 
 def checked_labels(labels, count: int, earlier: np.ndarray | None) -> np.ndarray:

@@ -185,8 +185,10 @@ class ActiveLearner:
             `stop_reason` then says so.
 
         Raises:
-            ValueError: If the shape of labels does not fit, or the model is not
-                compiled or cannot say how uncertain it is.
+            ValueError: If the shape of labels does not fit, or, before any labels are
+                asked for, if the model is not compiled, cannot say how uncertain it is
+                or cannot take the rows of the pool, or its `fit` has no such argument
+                as one of `fit_kwargs`.
             RuntimeError: If another run is using `directory`.
             bhn_tf.callbacks.Diverged: If training diverges; that round's model is
                 discarded, but all labels are kept.

@@ -57,8 +57,17 @@ class TrainedModel:
         self._num_trained = 0
 
     def make(self) -> None:
-        """Makes the model of the first round, before there are labels."""
-        self._model, self._num_trained = self._new_model(len(self._initial_ids)), 0
+        """Makes the model of the first round, before there are labels.
+
+        Raises:
+            ValueError: If it cannot take the rows of the pool.
+        """
+        model = self._new_model(len(self._initial_ids))
+        check = getattr(model, "check_data", None)
+        if check is not None:
+            check(self._pool.rows(self._initial_ids))
+            model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
+        self._model, self._num_trained = model, 0
 
     def latest(self, progress: Progress) -> keras.Model | None:
         """The model in memory, or the latest loadable one on disk."""
@@ -156,6 +165,7 @@ class TrainedModel:
 
     def _made_model(self) -> keras.Model:
         model = arguments.checked_model(self._make_model())
+        arguments.refuse_unknown_fit_kwargs(self._fit_kwargs, model)
         if not model.built:
             # Creates the weights now, from this seed, and not in `fit`.
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)

@@ -6,8 +6,9 @@ import pytest
 import scipy.sparse
 import tensorflow as tf
 
+import bhn_tf
 from tests import networks
-from tests.active.learners import INITIAL, learner, make, pool
+from tests.active.learners import INITIAL, learner, make, nobody, pool
 
 
 def frame(**columns):
@@ -77,6 +78,38 @@ def test_a_model_that_cannot_be_used_is_refused_before_anybody_labels(
         learner(make_model=make_model, label_fn=label_fn).run(1)
 
 
+X = pool()[0]
+
+
+WITH_NAN = np.where(np.arange(40)[:, None] == INITIAL[2], np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("make_network", "kwargs", "message"),
+    [
+        (networks.sequential, {"pool_x": np.pad(X, [(0, 0), (0, 1)])}, "5"),
+        (networks.sequential, {"pool_x": WITH_NAN}, "NaN"),
+        (networks.Subclassed, {"pool_x": WITH_NAN}, "NaN"),
+        (
+            networks.sequential,
+            {"pool_x": tf.data.Dataset.from_tensor_slices(X)},
+            "rows first",
+        ),
+        (networks.sequential, {"fit_kwargs": {"epoch": 3}}, r"\['epoch'\].*'epochs'"),
+    ],
+)
+def test_what_the_model_cannot_take_is_refused_before_anybody_labels(
+    make_network, kwargs, message
+):
+    def make_model():
+        likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
+        model = bhn_tf.BayesianHypernet(make_network(), "mean_field", likelihood)
+        return networks.compiled(model, "sgd")
+
+    with pytest.raises(ValueError, match=message):
+        learner(make_model=make_model, label_fn=nobody, **kwargs).run(1)
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
@@ -109,8 +142,9 @@ def test_labels_that_make_no_sense_are_asked_for_again(labels, message, tmp_path
     assert again.run(1)[0]["ids"] == found._choose().tolist()
 
 
-def test_labels_outlive_a_training_that_fails(tmp_path):
-    x, y = pool()
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_labels_outlive_a_training_that_fails(has_folder, tmp_path):
+    y = pool()[1]
     asked = []
 
     def label_fn(ids):
@@ -118,15 +152,13 @@ def test_labels_outlive_a_training_that_fails(tmp_path):
         return y[ids]
 
     settings = dict(label_fn=label_fn, fit_kwargs={"epochs": "two"})
-    found = learner("deterministic", directory=tmp_path, **settings)
+    if has_folder:
+        settings["directory"] = tmp_path
+    found = learner("deterministic", **settings)
     with pytest.raises((TypeError, ValueError)):
         found.run(1)
     np.testing.assert_array_equal(found.labels, y[found.labelled_ids])
-    pool_x = np.where(np.arange(len(x))[:, None] == INITIAL[0], np.nan, x)
-    found = learner("deterministic", pool_x=pool_x, label_fn=label_fn)
-    with pytest.raises(ValueError, match="NaN"):
-        found.run(1)
-    assert found.labelled_ids.tolist() == INITIAL and len(asked) == 2
+    assert found.labelled_ids.tolist() == INITIAL and len(asked) == 1
 
 
 def test_a_score_that_the_model_does_not_have():
