@@ -77,6 +77,6 @@ def _refuse_text(given, taken) -> None:
         raise ValueError(
             "The inputs are text, and the network takes numbers. Turn them into "
             "numbers first, or begin the network with "
-            "`keras.Input((1,), dtype='string')` and a layer such as "
+            "`keras.Input((), dtype='string')` and a layer such as "
             "`keras.layers.TextVectorization`."
         )
