@@ -1,5 +1,6 @@
 """The loop over draws: one network at a time, with one update of state a step."""
 
+import contextlib
 from collections.abc import Callable
 
 import keras
@@ -51,16 +52,33 @@ def over_draws(function: Callable, values, moving, seeds, metrics, dtypes):
         ]
 
     num_draws = tf.shape(values)[0]
-    results, states = tf.map_fn(
-        of_one,
-        (tf.range(num_draws), values),
-        fn_output_signature=(dtypes, [variable.dtype for variable in moving]),
-    )
+    with _caching_device_restored():
+        results, states = tf.map_fn(
+            of_one,
+            (tf.range(num_draws), values),
+            fn_output_signature=(dtypes, [variable.dtype for variable in moving]),
+        )
     for variable, state in zip(moving, states, strict=True):
         variable.assign(_mean_state(state))
     for seed in seeds:
         seed.assign(_of_draw(seed, 0) + tf.constant([0, 1], seed.dtype))
     return results
+
+
+@contextlib.contextmanager
+def _caching_device_restored():
+    """Undoes what `tf.map_fn` leaves in the graph's scope if its function fails.
+
+    No strategy's scope could be entered afterwards.
+    """
+    scope = tf.compat.v1.get_variable_scope()
+    device = scope.caching_device
+    try:
+        yield
+    except BaseException:
+        if not tf.executing_eagerly():
+            scope.set_caching_device(device)
+        raise
 
 
 def _is_constant(values) -> bool:

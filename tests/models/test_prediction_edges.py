@@ -290,3 +290,11 @@ def test_a_row_that_is_nan_is_not_answered_where_relu_and_pooling_lose_it():
         is_nan = np.isnan(values.reshape(5, -1)).all(axis=1)
         np.testing.assert_array_equal(is_nan, np.arange(5) == 2)
         assert np.isfinite(np.delete(values, 2, axis=0)).all()
+
+
+def test_a_strategy_can_be_used_after_a_call_that_failed():
+    model = networks.compiled(networks.bayesian(), "sgd", run_eagerly=False)
+    with pytest.raises(ValueError, match="expected axis -1"):
+        model.predict(np.zeros([3, networks.NUM_FEATURES + 1]), verbose=0)
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        assert networks.sequential().built
