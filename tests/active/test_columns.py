@@ -48,7 +48,7 @@ def test_columns_of_several_types():
     frame = pd.DataFrame({"a": [1, 2], "b": [True, False], "c": [0.5, np.nan]})
     found = Pool({"frame": frame, "series": frame["c"]}).rows(np.array([1, 0]))
     np.testing.assert_array_equal(found["frame"], [[2, 0, np.nan], [1, 1, 0.5]])
-    np.testing.assert_array_equal(found["series"], [np.nan, 0.5])
+    np.testing.assert_array_equal(found["series"], [[np.nan], [0.5]])
 
 
 def test_a_memory_map_is_not_read(tmp_path):
