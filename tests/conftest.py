@@ -16,6 +16,9 @@ def pytest_xdist_auto_num_workers() -> int:
 def seed_of_module():
     """For what the tests of a module share."""
     keras.utils.set_random_seed(0)
+    yield
+    # TensorFlow keeps what was compiled, which would fill the memory of a whole run.
+    keras.utils.clear_session()
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,7 @@
 """A model refuses parts of another one, and members must be of one kind."""
 
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,15 @@ import bhn_tf
 from bhn_tf.baselines import DeepEnsemble, Deterministic
 from bhn_tf.likelihoods import Categorical, Gaussian, Joint, Standardized, StudentT
 from tests import networks
+
+
+@pytest.fixture(autouse=True, scope="module")
+def garbage_of_these_tests_alone():
+    """Every refusal collects garbage: seconds, among all objects of a whole run."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def member(units=3, activation=None):
