@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import re
+import tokenize
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ except ImportError:  # Windows lacks such locks.
 
 #: Name of a folder's lock file.
 LOCK_NAME = ".lock"
+#: Errors of NumPy for a file that is no array, whose header is text like Python's.
+NO_ARRAY = (ValueError, TypeError, EOFError, SyntaxError, tokenize.TokenError)
 #: Errors of file systems without locks, such as some network folders.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.(.+)", re.DOTALL)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bhn_tf.files import written_atomically
+from bhn_tf.files import NO_ARRAY, written_atomically
 
 _VERSION = 1
 
@@ -71,7 +71,7 @@ def read_labels(path: Path) -> Labels:
                 arrays.append(_next_array(file))
             labels = _labels(*arrays)
         # A damaged header may ask for more memory than there is.
-        except (ValueError, EOFError, MemoryError, RecursionError) as error:
+        except (*NO_ARRAY, MemoryError, RecursionError) as error:
             reason = str(error) or type(error).__name__
             raise DamagedFileError(f"{path} is damaged ({reason})") from error
     return labels

@@ -3,21 +3,18 @@
 import contextlib
 import glob
 import os
-import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from bhn_tf.files import NO_ARRAY
 from bhn_tf.image_folders import SUFFIXES
 from bhn_tf.scoring.batches import Batch, as_rows, check_rows, only_input, text_of
 from bhn_tf.scoring.image_files import ImageFiles
 from bhn_tf.scoring.record_files import RecordFile, is_record_file
 from bhn_tf.serving.problems import ScoringProblem
-
-# What NumPy raises for a file that is not its own; it parses the header as Python.
-_NO_ARRAY = (ValueError, TypeError, EOFError, SyntaxError, tokenize.TokenError)
 
 
 class Source(Protocol):
@@ -122,7 +119,7 @@ class ArrayFile:
         try:
             # `numpy.load` would also open archives and pickles.
             self._array = np.lib.format.open_memmap(path, mode="r")
-        except (*_NO_ARRAY, OSError) as error:
+        except (*NO_ARRAY, OSError) as error:
             raise ScoringProblem(
                 f"{self.name} cannot be read as an array of numbers ({error}). Write "
                 "it with numpy.save."
