@@ -8,7 +8,8 @@ class Measure:
     """A column of a table.
 
     Attributes:
-        path: Keys into the entry of a method in `results.json`, joined by "/".
+        path: Keys into the entry of a method in `results.json`, joined by "/"; `*`
+            stands for any text, as in names of files.
         label: Its name in the head of the table.
         digits: Digits after the point.
         is_compared: Whether rows are compared by it, seed by seed.
@@ -39,15 +40,15 @@ SECONDS = Measure("seconds", "seconds", 0, is_compared=False)
 # Compared by identity, since the dictionary of flags cannot be hashed.
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
-    """One line of a table: one command, over several seeds.
+    """One line of a table: one command, over several runs.
 
     Attributes:
         name: Name of its run in the folder of the table; rows of one run share it.
         label: What the table calls it.
         method: The entry of `results.json` that it shows.
-        flags: Flags of the trainer, besides the seed and where files are.
+        flags: Flags of the trainer, besides the varied one and where files are.
         paper: The paper's number, as text.
-        minutes: Measured minutes of one seed on one core, or `None`.
+        minutes: Measured minutes of one run on one core, or `None`.
     """
 
     name: str
@@ -60,25 +61,27 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows that stand beside one another, run with the same seeds.
+    """Rows that stand beside one another, each run several times in the same ways.
 
     Attributes:
         name: Name of its folder, and of its place in the page.
         title: Its heading in a new page.
         trainer: The binary, as in `python -m trainers.<trainer>`.
         rows: The rows.
-        num_seeds: Seeds of each row, from 0 on.
+        num_runs: Runs of each row.
         common: Flags of all rows.
-        rival: The label of the row that the others are compared with, seed by seed.
+        rival: The label of the row that the others are compared with, run by run.
         measures: The columns; those that no row has are left out.
         full: Values of the attributes above for `--scale=full`, by name.
+        varied: The flag that is 0 in the first run of each row, 1 in the second, ...
+        unit: What the page calls one run, such as "seed".
     """
 
     name: str
     title: str
     trainer: str
     rows: tuple[Row, ...]
-    num_seeds: int
+    num_runs: int
     common: dict
     rival: str = ""
     measures: tuple[Measure, ...] = (
@@ -87,3 +90,5 @@ class Table:
         SECONDS,
     )
     full: dict = dataclasses.field(default_factory=dict)
+    varied: str = "seed"
+    unit: str = "seed"

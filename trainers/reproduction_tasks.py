@@ -36,21 +36,22 @@ _SMOKE = {
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A run of a trainer: a row with a seed."""
+    """A run of a trainer: a row with a value of the flag that is varied."""
 
     table: Table
     row: Row
-    seed: int
+    number: int
 
     @property
     def name(self) -> str:
         """The name of the run, and of its file of results without the ending."""
-        return f"{self.table.name}/{self.row.name}-seed{self.seed}"
+        return f"{self.table.name}/{self.row.name}-{self.table.unit}{self.number}"
 
     @property
     def flags(self) -> dict:
         """The flags of the trainer that say what is computed."""
-        return {**self.table.common, **self.row.flags, "seed": self.seed}
+        varied = {self.table.varied: self.number}
+        return {**self.table.common, **self.row.flags, **varied}
 
     @property
     def arguments(self) -> list[str]:
@@ -76,17 +77,17 @@ def scaled(table: Table, scale: str) -> Table:
     """A table as --scale has it: 'smoke', 'cpu' or 'full'."""
     if scale == "smoke":
         common = {**table.common, **_SMOKE[table.trainer]}
-        return dataclasses.replace(table, num_seeds=1, common=common)
+        return dataclasses.replace(table, num_runs=1, common=common)
     return dataclasses.replace(table, **table.full) if scale == "full" else table
 
 
 def tasks_of(tables) -> Iterator[Task]:
-    """All runs, seed by seed, so that unfinished tables can be compared in pairs."""
+    """The first run of all rows, then the second: unfinished tables have pairs."""
     for table in tables:
-        for seed in range(table.num_seeds):
+        for number in range(table.num_runs):
             # Rows of one command share its run.
             for row in {row.name: row for row in table.rows}.values():
-                yield Task(table, row, seed)
+                yield Task(table, row, number)
 
 
 def found_by(task: Task, results_dir: Path) -> dict | None:
@@ -94,7 +95,8 @@ def found_by(task: Task, results_dir: Path) -> dict | None:
 
     Args:
         task: The run.
-        results_dir: Folder of `<table>/<row>-seed<k>.json`.
+        results_dir: Folder of `<table>/<row>-seed<k>.json`, or another unit of the
+            table.
 
     Raises:
         UsageProblem: If its file is damaged, or was made with other flags.

@@ -1,5 +1,6 @@
 """The page of results: tables of Markdown, made from saved `results.json` alone."""
 
+import fnmatch
 import re
 import shlex
 from pathlib import Path
@@ -19,7 +20,8 @@ def page_with_tables(
         text: The page as it is, with a place `<!-- table: name -->` ...
             `<!-- end of table -->` for each table; `None` for a new one.
         tables: The tables; those without a place in the page are left out.
-        results_dir: Folder of `<table>/<row>-seed<k>.json`.
+        results_dir: Folder of `<table>/<row>-seed<k>.json`, or another unit of the
+            table.
         images: Where the page finds `<table>.png`, of tables that have a picture.
 
     Raises:
@@ -38,8 +40,8 @@ def page_with_tables(
     return text
 
 
-#: A picture of fewer seeds would say nothing.
-FEWEST_SEEDS = 5
+#: A picture of fewer runs would say nothing.
+FEWEST_RUNS = 5
 _END = "<!-- end of table -->"
 
 
@@ -48,31 +50,31 @@ def _begin(table: Table) -> str:
 
 
 def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
-    """The results of a row's method, by seed."""
+    """The results of a row's method, by the number of the run."""
     found = {
-        seed: found_by(Task(table, row, seed), results_dir)
-        for seed in range(table.num_seeds)
+        number: found_by(Task(table, row, number), results_dir)
+        for number in range(table.num_runs)
     }
     return {
-        seed: results["methods"][row.method]
-        for seed, results in found.items()
+        number: results["methods"][row.method]
+        for number, results in found.items()
         if results is not None
     }
 
 
 def values_of(table: Table, results_dir: Path) -> dict:
-    """The values in the picture of a table: measures of test rows, of enough seeds.
+    """The values in the picture of a table: measures of test rows, of enough runs.
 
     Returns:
-        `{label of the measure: {label of the row: {seed: value}}}`, without measures
+        `{label of the measure: {label of the row: {number: value}}}`, without measures
         that less than two rows have.
     """
     found = {row.label: results_of(table, row, results_dir) for row in table.rows}
     values = {
         measure.label: {
-            label: {seed: _value(measure, entry) for seed, entry in by_seed.items()}
-            for label, by_seed in found.items()
-            if len(by_seed) >= FEWEST_SEEDS
+            label: {number: _value(measure, e) for number, e in by_number.items()}
+            for label, by_number in found.items()
+            if len(by_number) >= FEWEST_RUNS
         }
         for measure in table.measures
         if measure.is_compared and "/" not in measure.path
@@ -87,7 +89,7 @@ def values_of(table: Table, results_dir: Path) -> dict:
 
 def _markdown(table: Table, results_dir: Path, picture: str | None) -> str:
     found = {row: results_of(table, row, results_dir) for row in table.rows}
-    entries = [entry for by_seed in found.values() for entry in by_seed.values()]
+    entries = [entry for by_number in found.values() for entry in by_number.values()]
     shown = [
         measure
         for measure in table.measures
@@ -95,31 +97,36 @@ def _markdown(table: Table, results_dir: Path, picture: str | None) -> str:
     ] or [table.measures[0]]
     has_paper = any(row.paper for row in table.rows)
     paper = ["paper"] if has_paper else []
-    head = ["method", *paper, *(measure.label for measure in shown), "seeds"]
+    head = ["method", *paper, *(measure.label for measure in shown), f"{table.unit}s"]
     lines = [head, ["---"] * len(head)]
-    for row, by_seed in found.items():
+    for row, by_number in found.items():
         cells = [row.label, *([row.paper] if has_paper else [])]
-        if by_seed:
-            cells += [_mean_cell(measure, by_seed.values()) for measure in shown]
+        if by_number:
+            cells += [_mean_cell(measure, by_number.values()) for measure in shown]
         else:
             needed = (
-                "" if row.minutes is None else f", {row.minutes:.0f} minutes a seed"
+                ""
+                if row.minutes is None
+                else f", {row.minutes:.0f} minutes a {table.unit}"
             )
             cells += [f"not run{needed}", *[""] * (len(shown) - 1)]
-        lines.append([*cells, str(len(by_seed))])
+        lines.append([*cells, str(len(by_number))])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     pairs = "".join(f"\n{sentence}" for sentence in _pairs(table, found))
     commands = "\n".join(["```bash", *_commands(table), "```"])
-    shown_too = f"\n\n![Every seed of each method]({picture})" if picture else ""
+    shown_too = (
+        f"\n\n![Every {table.unit} of each method]({picture})" if picture else ""
+    )
     return f"\n{text}\n{pairs}{shown_too}\n\n{commands}\n"
 
 
 def _value(measure: Measure, entry: dict) -> float | None:
     """The value of a measure in an entry, or `None`."""
-    for key in measure.path.split("/"):
-        if not isinstance(entry, dict) or entry.get(key) is None:
+    for pattern in measure.path.split("/"):
+        keys = fnmatch.filter(entry, pattern) if isinstance(entry, dict) else []
+        if len(keys) != 1 or entry[keys[0]] is None:
             return None
-        entry = entry[key]
+        entry = entry[keys[0]]
     return measure.factor * entry
 
 
@@ -134,31 +141,32 @@ def _mean_cell(measure: Measure, entries) -> str:
 
 
 def _pairs(table: Table, found: dict) -> list[str]:
-    """A sentence for each row: in how many seeds it is better than the rival."""
+    """A sentence for each row: in how many runs it is better than the rival."""
     rival = next((row for row in found if row.label == table.rival), None)
     sentences = []
     for row, entries in found.items():
-        seeds = sorted(set(entries) & set(found.get(rival, ())))
+        numbers = sorted(set(entries) & set(found.get(rival, ())))
         counts = [
             f"{measure.label} in {won} of {len(pairs)}"
             for measure in table.measures
             if measure.is_compared
-            for pairs in [_paired(measure, entries, found.get(rival, {}), seeds)]
+            for pairs in [_paired(measure, entries, found.get(rival, {}), numbers)]
             for won in [sum(ours > theirs for ours, theirs in pairs)]
             if pairs
         ]
         if row is not rival and counts:
             sentences.append(
-                f"- {row.label}, seed by seed better than {rival.label}: "
+                f"- {row.label}, {table.unit} by {table.unit} better than "
+                f"{rival.label}: "
                 f"{', '.join(counts)}."
             )
     return sentences
 
 
-def _paired(measure: Measure, ours: dict, theirs: dict, seeds) -> list[tuple]:
-    """Pairs of values in which more is better, of the seeds that have both."""
+def _paired(measure: Measure, ours: dict, theirs: dict, numbers) -> list[tuple]:
+    """Pairs of values in which more is better, of the runs that have both."""
     sign = -1 if measure.is_better_low else 1
-    pairs = [(_value(measure, ours[s]), _value(measure, theirs[s])) for s in seeds]
+    pairs = [(_value(measure, ours[n]), _value(measure, theirs[n])) for n in numbers]
     return [(sign * a, sign * b) for a, b in pairs if a is not None and b is not None]
 
 
@@ -168,8 +176,8 @@ def _commands(table: Table) -> list[str]:
         flags = [
             argument
             for argument in Task(table, row, 0).arguments
-            if not argument.startswith("--seed=")
+            if not argument.startswith(f"--{table.varied}=")
         ]
         command = ["python", "-m", f"trainers.{table.trainer}", *flags]
-        commands.append(f"{shlex.join(command)} --seed=k")
+        commands.append(f"{shlex.join(command)} --{table.varied}=k")
     return list(dict.fromkeys(commands))

@@ -1,4 +1,4 @@
-"""Pictures of tables of results: every seed, beside the same seed of the others."""
+"""Pictures of tables of results: every run, beside the same run of the others."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from bhn_tf.plots.style import COLORS, label_axes, new_figure
 
 
 def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
-    """Draws a box for each row and a line for each seed, for every measure.
+    """Draws a box for each row and a line for each run, for every measure.
 
     Args:
-        values: `{label of the measure: {label of the row: {seed: value}}}`.
+        values: `{label of the measure: {label of the row: {number: value}}}`.
 
     Returns:
         A matplotlib figure.
@@ -18,12 +18,12 @@ def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
     panels = np.ravel(figure.subplots(len(values), 1))
     for ax, (label, by_row) in zip(panels, values.items(), strict=True):
         places = range(len(by_row))
-        seeds = set.intersection(*map(set, by_row.values()))
-        for seed in sorted(seeds):
-            line = [by_seed[seed] for by_seed in by_row.values()]
+        numbers = set.intersection(*map(set, by_row.values()))
+        for number in sorted(numbers):
+            line = [by_number[number] for by_number in by_row.values()]
             ax.plot(places, line, color="0.75", linewidth=0.6, marker=".", zorder=1)
         ax.boxplot(
-            [list(by_seed.values()) for by_seed in by_row.values()],
+            [list(by_number.values()) for by_number in by_row.values()],
             positions=places,
             widths=0.4,
             zorder=2,

@@ -8,7 +8,7 @@ import pytest
 
 from trainers import reproduce
 from trainers.config import UsageProblem
-from trainers.reproduction_rows import Row, Table
+from trainers.reproduction_rows import Measure, Row, Table
 from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of
@@ -31,7 +31,7 @@ TABLE = Table(
     name="small",
     title="Small",
     trainer="classification",
-    num_seeds=2,
+    num_runs=2,
     common={"epochs": 3},
     rival="second",
     rows=(
@@ -56,8 +56,27 @@ def test_a_page_has_means_deviations_pairs_and_what_was_not_run(tmp_path):
     )
 
 
+def test_runs_may_differ_in_another_flag_than_the_seed(tmp_path):
+    auroc = Measure("detection/class */entropy", "AUROC", 2)
+    table = dataclasses.replace(
+        TABLE,
+        trainer="anomaly_detection",
+        rows=(Row("a", "first", "bhn", {"anomalies": ""}, paper="90.0"),),
+        varied="exclude_class",
+        unit="digit",
+        measures=(auroc,),
+    )
+    for digit, found in enumerate([0.5, 0.75]):
+        entry = {"detection": {f"class {digit}": {"entropy": found}}}
+        _save(tmp_path, f"small/a-digit{digit}", _results(bhn=entry))
+    page = page_with_tables(None, [table], tmp_path)
+    assert "| method | paper | AUROC | digits |" in page
+    assert "| first | 90.0 | 0.62 ± 0.18 | 2 |" in page
+    assert "--anomalies= --exclude_class=k" in page and "--seed" not in page
+
+
 def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
-    table = dataclasses.replace(TABLE, num_seeds=5)
+    table = dataclasses.replace(TABLE, num_runs=5)
     results = tmp_path / "docs/results"
     for seed in range(5):
         for name, method in (("a", "bhn"), ("b", "mc_dropout")):
