@@ -2,6 +2,7 @@ import pytest
 
 from bhn_tf.layers import WeightNormConv1D, WeightNormConv2D, WeightNormConv3D
 from tests.layers.layer_check import (
+    call_by_xla,
     check_equals_keras,
     check_gradient_of_points,
     check_layer,
@@ -20,7 +21,6 @@ OPTIONS = {
     "groups": {"groups": 2},
     "one_filter": {"filters": 1, "kernel_size": 1},
     "strided_points": {"kernel_size": 1, "strides": 2},
-    "strided_points_same": {"kernel_size": 1, "strides": 3, "padding": "same"},
     "strided_points_groups": {"kernel_size": 1, "strides": 2, "groups": 2},
     "regularizers": {"kernel_regularizer": "l2", "activity_regularizer": "l1"},
 }
@@ -54,13 +54,19 @@ def test_options(layer_class, input_shape, options):
 
 
 @every_layer
+def test_strides_beyond_the_kernel_with_padding(layer_class, input_shape):
+    arguments = {"filters": 4, "kernel_size": 1, "strides": 3, "padding": "same"}
+    check_equals_keras(layer_class, arguments, input_shape, call=call_by_xla)
+
+
+@every_layer
 def test_channels_first(layer_class, input_shape):
     # If there were as many filters as the last axis is long, Keras 3.15 would wrongly
     # add the bias along that axis.
     shape = (*channels_first(input_shape)[:-1], 10)
     for options in ({"kernel_size": 2}, {"kernel_size": 1, "strides": 2}):
         arguments = {"filters": 4, "data_format": "channels_first", **options}
-        check_equals_keras(layer_class, arguments, shape)
+        check_equals_keras(layer_class, arguments, shape, call=call_by_xla)
 
 
 @pytest.mark.parametrize("options", CAUSAL.values(), ids=CAUSAL)
@@ -72,7 +78,7 @@ def test_causal_padding(options):
 def test_causal_padding_with_channels_first():
     arguments = {"filters": 4, "kernel_size": 3, "padding": "causal"}
     arguments["data_format"] = "channels_first"
-    check_equals_keras(WeightNormConv1D, arguments, (3, 2, 7))
+    check_equals_keras(WeightNormConv1D, arguments, (3, 2, 7), call=call_by_xla)
 
 
 def test_scales_of_a_causal_convolution():

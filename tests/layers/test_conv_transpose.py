@@ -6,6 +6,7 @@ from bhn_tf.layers import (
     WeightNormConv3DTranspose,
 )
 from tests.layers.layer_check import (
+    call_by_xla,
     check_equals_keras,
     check_gradient_of_points,
     check_layer,
@@ -20,7 +21,6 @@ OPTIONS = {
     "same": {"padding": "same"},
     "strides": {"strides": 2},
     "output_padding": {"strides": 2, "output_padding": 1, "padding": "same"},
-    "dilation": {"dilation_rate": 2},
     "one_filter": {"filters": 1, "kernel_size": 1},
     "strided_points": {"kernel_size": 1, "strides": 3},
     "strided_points_same": {"kernel_size": 1, "strides": 2, "padding": "same"},
@@ -55,6 +55,14 @@ def test_layer(layer_class, input_shape, options):
 def test_options(layer_class, input_shape, options):
     arguments = {"filters": 3, "kernel_size": 2, **options}
     check_equals_keras(layer_class, arguments, input_shape, OUTPUT_AXES)
+
+
+@every_layer
+def test_dilation(layer_class, input_shape):
+    arguments = {"filters": 3, "kernel_size": 2, "dilation_rate": 2}
+    check_equals_keras(
+        layer_class, arguments, input_shape, OUTPUT_AXES, call=call_by_xla
+    )
 
 
 @every_layer
