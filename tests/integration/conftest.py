@@ -39,7 +39,12 @@ def run_python():
         )
 
         def output():
-            stdout, stderr = process.communicate(timeout=600)
+            try:
+                stdout, stderr = process.communicate(timeout=600)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                raise
             assert process.returncode == 0, stdout[-2000:] + stderr[-6000:]
             return stdout
 
