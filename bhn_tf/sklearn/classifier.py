@@ -13,7 +13,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
     """A Bayesian hypernetwork as a scikit-learn classifier.
 
     Args:
-        hidden_units: Sizes of the hidden layers.
+        hidden_units: Sizes of the hidden layers; one number for one layer.
         activation: Activation of the hidden layers.
         network: Replaces these two: a function `(num_features, num_outputs)` → a Keras
             network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
@@ -26,7 +26,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
             its defaults) or `Ordinal`, whose classes are the sorted ones of y.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
-            inputs, feature by feature.
+            inputs, feature by feature; one that does not vary is only centred.
         epochs: Passes over the rows.
         batch_size: Rows of a step.
         learning_rate: Adam's initial learning rate, which decays to 0.
@@ -97,7 +97,9 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
         Returns:
             [rows, C], in the order of `classes_`, float64.
         """
-        return self._ask("predict", X)
+        probabilities = self._ask("predict", X)
+        # In float32 sums are 1 to seven digits, and scikit-learn wants more of float64.
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict(self, X):
         """Returns the likeliest class of each row.

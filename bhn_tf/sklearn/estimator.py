@@ -129,10 +129,8 @@ class BHNEstimator(BaseEstimator):
         primary = (self.network or self._perceptron)(x.shape[1], num_outputs)
         if self.normalize_inputs:
             # Inside the model, so that a served one takes the same inputs as `fit`.
-            normalization = keras.layers.Normalization(dtype="float32")
-            normalization.adapt(x)
             primary = keras.Sequential(
-                [keras.layers.Input(x.shape[1:]), normalization, primary]
+                [keras.layers.Input(x.shape[1:]), _standardizing(x), primary]
             )
         if any(isinstance(e, RandomLayer) for e in keras_adapter.layers_of(primary)):
             return BayesianHypernet(primary, hypernet, **options)
@@ -140,7 +138,7 @@ class BHNEstimator(BaseEstimator):
 
     def _perceptron(self, num_features, num_outputs) -> keras.Sequential:
         network = keras.Sequential([keras.layers.Input((num_features,))])
-        for units in self.hidden_units:
+        for units in np.ravel(self.hidden_units).tolist():
             network.add(
                 WeightNormDense(units, activation=self.activation, random=self.random)
             )
@@ -189,6 +187,17 @@ def copied(part):
     if isinstance(part, str) or part is None:
         return part
     return type(part).from_config(part.get_config())
+
+
+def _standardizing(x: np.ndarray) -> keras.layers.Normalization:
+    """A layer that standardises its inputs, as they vary in [rows, features]."""
+    layer = keras.layers.Normalization(dtype="float32")
+    layer.adapt(x)
+    # Keras divides what does not vary by 1e-7, so that any new value would be millions.
+    varies = np.ptp(x, axis=0) > 0
+    layer.adapt_variance.assign(np.where(varies, layer.adapt_variance, 1.0))
+    layer.finalize_state()
+    return layer
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
     The network works in standardised targets; predictions are in the targets' units.
 
     Args:
-        hidden_units: Sizes of the hidden layers.
+        hidden_units: Sizes of the hidden layers; one number for one layer.
         activation: Activation of the hidden layers.
         network: Replaces these two: a function `(num_features, num_outputs)` → a Keras
             network that ends with raw outputs. Without layers of `bhn_tf.layers` it is
@@ -31,7 +31,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             "censored_log_normal", y holds waiting times, some of them censored.
         prior_stddev: Standard deviation of the prior.
         normalize_inputs: Whether the model begins with a layer that standardises its
-            inputs, feature by feature.
+            inputs, feature by feature; one that does not vary is only centred.
         epochs: Passes over the rows.
         batch_size: Rows of a step.
         learning_rate: Adam's initial learning rate, which decays to 0.
