@@ -158,7 +158,7 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         0.2337
     """
     y, mean = np.asarray(y, "float64"), np.asarray(mean, "float64")
-    std = np.broadcast_to(np.asarray(std, "float64"), mean.shape)
+    std = _broadcast(np.asarray(std, "float64"), mean.shape)
     if mean.ndim <= y.ndim:
         y, mean, std = _aligned(y=y, mean=mean, std=std)
         mean, std = mean[:, np.newaxis], std[:, np.newaxis]
@@ -168,22 +168,36 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
             "expected one for each row and output, with or without S components on "
             "axis 1."
         )
+    if not mean.size:
+        raise ValueError(f"Expected rows of forecasts, got shape {mean.shape}.")
     error = _mean_distance(y[:, np.newaxis] - mean, std**2).mean(axis=1)
+    # The error of an infinite forecast outweighs half the spread, infinite as well.
+    is_infinite = np.isinf(mean) | np.isinf(std)
+    mean, std = (np.where(is_infinite, 0.0, values) for values in (mean, std))
     # One component against all at a time, so that memory does not grow with S².
     spread = [
         _mean_distance(mean - mean[:, [s]], std**2 + std[:, [s]] ** 2).mean(axis=1)
         for s in range(mean.shape[1])
     ]
-    # The error of an infinite spread outweighs half the spread, and both are infinite.
-    is_infinite = np.isinf(std).any(axis=1)
-    half_spread = np.where(is_infinite, 0.0, np.mean(spread, axis=0) / 2)
+    half_spread = np.where(is_infinite.any(axis=1), 0.0, np.mean(spread, axis=0) / 2)
     return float((error - half_spread).mean())
+
+
+def _broadcast(std: np.ndarray, shape: tuple) -> np.ndarray:
+    try:
+        return np.broadcast_to(std, shape)
+    except ValueError as error:
+        raise ValueError(
+            f"Standard deviations of shape {std.shape} do not fit means of shape "
+            f"{shape}: expected one for each, or one for all."
+        ) from error
 
 
 def _mean_distance(mean, variance):
     """E|X| of a Gaussian."""
     std = np.sqrt(variance)
-    ratio = np.divide(mean, std, out=np.zeros_like(mean), where=std > 0)
+    # Without spread any ratio will do that is not 0, which infinity cannot be times.
+    ratio = np.divide(mean, std, out=np.ones_like(mean), where=std > 0)
     density = np.exp(-(ratio**2) / 2) / np.sqrt(2 * np.pi)
     spread = 2 * std * density + mean * (2 * scipy.special.ndtr(ratio) - 1)
     return np.where(std > 0, spread, np.abs(mean))

@@ -57,6 +57,11 @@ def labelled_items(
     p = tf.convert_to_tensor(probabilities)
     p = p if p.dtype == tf.float64 else tf.cast(p, tf.float32)
     given = tf.convert_to_tensor(labels)
+    if given.dtype == tf.string:
+        raise ValueError(
+            "Got labels that are text: give the numbers of the classes, in the order "
+            "of the probabilities."
+        )
     if p.shape.rank == 1:
         p = p[:, tf.newaxis]
     if not p.shape.rank or not p.shape[-1] or given.shape.rank is None:

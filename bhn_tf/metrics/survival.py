@@ -22,8 +22,8 @@ def concordance_index(
         0.5 for uninformative predictions, 1 for the right order.
 
     Raises:
-        ValueError: numbers are not finite, lengths differ, or no pair has a known
-            order.
+        ValueError: numbers are not finite, lengths differ, events are neither 1 nor 0,
+            or no pair has a known order.
 
     Example:
         >>> concordance_index([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.7, 0.6])
@@ -40,6 +40,12 @@ def concordance_index(
         raise ValueError(
             "Expected finite times, events and predictions, got NaN or infinite ones: "
             "leave these rows out, after looking at where they come from."
+        )
+    if not np.isin(event, [0, 1]).all():
+        raise ValueError(
+            f"Expected events to be 1 (seen) or 0 (not seen until then), got "
+            f"{np.unique(event).tolist()[:5]}. Recode them first: where 2 is a seen "
+            "event and 1 is none, give `event == 2`."
         )
     num_known = num_agreeing = 0.0
     # Row by row, since all pairs at once would take memory of rows squared.

@@ -227,6 +227,8 @@ def test_shapes_that_do_not_fit(metric_class):
         metric_class().update_state(np.zeros(6), p, sample_weight=np.ones((6, 2)))
     with pytest.raises(ValueError, match="expected"):
         metric_class().update_state(0, 0.5)
+    with pytest.raises(ValueError, match="are text"):
+        metric_class().update_state(["a", "b", "a", "b", "a", "b"], p)
 
 
 def test_likelihood_and_brier_of_certain_predictions():

@@ -65,6 +65,14 @@ def test_crps_of_an_infinite_spread_is_infinite():
         np.testing.assert_equal(found, expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_crps_of_an_infinite_forecast_is_infinite():
+    assert metrics.crps([1.0, 0.0], [np.inf, 0.0]) == np.inf
+    assert metrics.crps([1.0], [np.inf], [0.5]) == np.inf
+    assert metrics.crps([1.0], [[0.0, np.inf, -np.inf]], [[0.5, 0.5, 0.0]]) == np.inf
+    assert float(metrics.CRPS()([1.0], [[np.inf, 0.5]])) == np.inf
+
+
 def test_a_column_is_no_mixture():
     y, mean = np.array([1.0, 2.0, 4.0]), np.array([[1.0], [1.0], [1.0]])
     assert metrics.crps(y, mean) == metrics.crps(y[:, None], mean) == 4 / 3
@@ -76,6 +84,10 @@ def test_shapes_that_would_be_broadcast_are_refused():
         metrics.coverage(Y, LOWER[:2], UPPER[:2])
     with pytest.raises(ValueError, match="do not fit"):
         metrics.crps(Y, np.zeros([3, 5]))
+    with pytest.raises(ValueError, match="deviations of shape .* do not fit"):
+        metrics.crps(Y[:, None], LOWER[:, None], UPPER)
+    with pytest.raises(ValueError, match="Expected rows"):
+        metrics.crps([], np.zeros([0, 3]))
     bounds = np.stack([LOWER, UPPER], axis=-1)
     with pytest.raises(ValueError, match="do not fit"):
         metrics.IntervalCoverage()(np.stack([Y, Y], axis=-1), bounds)

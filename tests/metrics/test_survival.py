@@ -37,3 +37,9 @@ def test_what_has_no_order_is_refused(which):
         concordance_index(*given)
     with pytest.raises(ValueError, match="No pair of rows"):
         concordance_index(TIME, np.zeros(40), PREDICTION)
+
+
+@pytest.mark.parametrize("event", [EVENT + 1, EVENT - 1, EVENT / 2])
+def test_other_codes_of_events_are_refused(event):
+    with pytest.raises(ValueError, match="Recode them"):
+        concordance_index(TIME, event, PREDICTION)
