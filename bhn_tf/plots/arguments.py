@@ -37,3 +37,18 @@ def require_entries(entries: Mapping, name: str) -> None:
             f"Expected `{name}` to be a dictionary from name to values with at least "
             f"one entry, such as {{'model': ...}}, got {entries!r:.100}."
         )
+
+
+def require_same_names(panels: Mapping[str, Mapping], name: str) -> None:
+    """Raises `ValueError` unless all panels have the same names in the same order.
+
+    They share one legend, and the place of a name decides its colour.
+    """
+    title, first = next(iter(panels.items()))
+    for other, entries in panels.items():
+        if list(entries) != list(first):
+            raise ValueError(
+                f"The panels of `{name}` share one legend, and {title!r} has "
+                f"{list(first)}, but {other!r} has {list(entries)}. Give each the same "
+                "names in the same order."
+            )

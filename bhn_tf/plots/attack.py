@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, require_finite, row
+from bhn_tf.plots.arguments import (
+    require_entries,
+    require_finite,
+    require_same_names,
+    row,
+)
 from bhn_tf.plots.scores import score_label
 from bhn_tf.plots.style import label_axes, legend_of_panels, line_style, new_figure
 
@@ -41,7 +46,8 @@ def attack_panels(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no panel, lengths differ, or steps are not finite.
+        ValueError: if there is no panel, panels have other methods than the first,
+            lengths differ, or steps are not finite.
 
     Example:
         >>> accuracy = {"dropout": [0.9, 0.5], "hypernet": [0.9, 0.6]}
@@ -50,6 +56,7 @@ def attack_panels(
         'one step'
     """
     require_entries(panels, "panels")
+    require_same_names(panels, "panels")
     epsilons = row(epsilons, "the step sizes")
     require_finite(epsilons, "the step sizes")
     figure = new_figure(height=0.4 + 1.15 * len(panels))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.arguments import require_entries, require_same_names, row
 from bhn_tf.plots.style import (
     COLORS,
     figure_of,
@@ -127,7 +127,8 @@ def score_panels(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no method, or a set has no finite scores.
+        ValueError: if there is no method, methods have other sets than the first, or a
+            set has no finite scores.
 
     Example:
         >>> sets = {"digits": [0.1, 0.2], "noise": [1.1, 1.4]}
@@ -136,6 +137,7 @@ def score_panels(
         2
     """
     require_entries(scores, "scores")
+    require_same_names(scores, "scores")
     figure = new_figure(height=0.4 + 1.2 * len(scores))
     panels = figure.subplots(len(scores), 1, sharex=True, sharey=True, squeeze=False)
     for (name, sets), ax in zip(scores.items(), panels[:, 0], strict=True):

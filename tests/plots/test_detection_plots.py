@@ -120,6 +120,16 @@ def test_a_legend_of_panels_has_the_columns_that_fit(names):
             lambda: plots.attack_panels([0, 1], {"a": {"b": [1]}}, "accuracy"),
             "'a' of 'b'.*2 rows",
         ),
+        (
+            lambda: plots.attack_panels([0], {"a": {"b": [1]}, "c": {"d": [1]}}, ""),
+            "'a' has .*'b'.* but 'c' has .*'d'",
+        ),
+        (
+            lambda: plots.score_panels(
+                {"one": {"a": [1], "b": [2]}, "other": {"b": [2], "a": [1]}}, ""
+            ),
+            "share one legend",
+        ),
     ],
 )
 def test_mistakes_are_explained(draw, message):
