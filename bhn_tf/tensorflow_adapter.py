@@ -47,9 +47,15 @@ def require_threads() -> None:
 
 
 def repeats(dataset: tf.data.Dataset) -> bool:
-    """Whether a data set, or one that it is made from, repeats itself."""
-    is_repeated = type(dataset).__name__.lstrip("_") == "RepeatDataset"
-    return is_repeated or any(map(repeats, dataset._inputs()))
+    """Whether a data set, or one that it is made from, repeats its rows.
+
+    A zip ends with its shortest part, whose rows may be beside a constant or a number
+    that goes on for ever.
+    """
+    name, parts = type(dataset).__name__.lstrip("_"), dataset._inputs()
+    if name == "ZipDataset":
+        return all(repeats(part) for part in parts if not is_endless(part))
+    return name == "RepeatDataset" or any(map(repeats, parts))
 
 
 def is_endless(dataset: tf.data.Dataset) -> bool:

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+from bhn_tf.data_feeds import feed_of
+from bhn_tf.models.num_examples import NumExamples
 from tests import networks
 
 
@@ -89,6 +91,23 @@ def test_counted_in_batches(model, make, expected):
     model.fit(make(), verbose=0)
     assert model.num_examples == expected
     assert rows_seen(model, "nll") == expected
+
+
+@pytest.mark.filterwarnings("error:The data set repeats itself")
+def test_what_a_zip_puts_beside_rows_repeats_none():
+    windows = keras.utils.timeseries_dataset_from_array(
+        np.arange(20.0), np.arange(4.0, 20.0), sequence_length=4, batch_size=5
+    )
+    constants = tf.data.Dataset.from_tensors(1.0).repeat()
+    zipped = tf.data.Dataset.zip(rows(13), constants).map(lambda row, _: row).batch(5)
+    for dataset, expected in ((windows, 16), (zipped, 13)):
+        counted = NumExamples(None)
+        counted.learn(feed_of(dataset), 0.0)
+        assert counted.value == expected
+    counters = tf.data.Dataset.counter()
+    repeated = tf.data.Dataset.zip(rows(13).repeat(2), counters).batch(5)
+    with pytest.raises(UserWarning, match="repeats itself"):
+        NumExamples(None).learn(feed_of(repeated), 0.0)
 
 
 def test_counted_in_arrays(model):
