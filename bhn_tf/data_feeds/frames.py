@@ -3,7 +3,37 @@
 A series is a frame of one column, [rows, 1]: Keras gives it this axis, too.
 """
 
+import functools
+
+import keras
 import numpy as np
+
+
+def batch_of_arrays(batch):
+    """Returns a batch as Keras needs it: arrays for frames, and no weights of `None`.
+
+    Args:
+        batch: What a `PyDataset` or generator yields: inputs alone, or a tuple or list
+            of inputs, labels and weights. Keras takes no lists from generators.
+
+    Returns:
+        The inputs, or a tuple.
+
+    Raises:
+        ValueError: As `array_of_frame`.
+    """
+    if not isinstance(batch, tuple | list):
+        return arrays_of_frames("x", batch)
+    if len(batch) == 3 and batch[2] is None:
+        batch = batch[:2]
+    # Keras refuses a batch of more parts.
+    names = ("x", "y", "sample_weight", *["batch"] * len(batch))
+    return tuple(map(arrays_of_frames, names, batch))
+
+
+def arrays_of_frames(name: str, values):
+    """`array_of_frame` of every array in a structure."""
+    return keras.tree.map_structure(functools.partial(array_of_frame, name), values)
 
 
 def array_of_frame(name: str, leaf):

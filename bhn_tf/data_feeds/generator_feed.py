@@ -3,6 +3,7 @@
 import itertools
 
 from bhn_tf.data_feeds.feed import HOW_TO_GIVE_N, NO_BATCH, Feed, unpacked
+from bhn_tf.data_feeds.frames import batch_of_arrays
 
 
 class GeneratorFeed(Feed):
@@ -15,6 +16,7 @@ class GeneratorFeed(Feed):
 
     def __init__(self, x, y=None, sample_weight=None, first=None):
         if first is None:
+            x = map(batch_of_arrays, x)
             first = next(x, None)
             if first is None:
                 raise ValueError(NO_BATCH)
@@ -38,10 +40,8 @@ class GeneratorFeed(Feed):
 
 
 def _generator(*parts):
-    # Keras recognises generators by their type, which a chain lacks. From a generator
-    # it takes no lists as batches, although it does from all other kinds of data.
-    for batch in itertools.chain(*parts):
-        yield tuple(batch) if isinstance(batch, list) else batch
+    # Keras recognises generators by their type, which a chain lacks.
+    yield from itertools.chain(*parts)
 
 
 def _checked_batches(batches, checks):

@@ -1,7 +1,5 @@
 """Recognises the kinds of data; nothing else in the library does."""
 
-import functools
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -9,7 +7,7 @@ import tensorflow as tf
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.data_feeds.dataset_feed import DatasetFeed, DistributedFeed
 from bhn_tf.data_feeds.feed import Feed, is_text, leaves_of
-from bhn_tf.data_feeds.frames import array_of_frame
+from bhn_tf.data_feeds.frames import arrays_of_frames
 from bhn_tf.data_feeds.generator_feed import GeneratorFeed
 from bhn_tf.data_feeds.loaders import dataset_of_loader, is_loader
 from bhn_tf.data_feeds.py_dataset_feed import PyDatasetFeed
@@ -41,10 +39,7 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
     named = {"x": x, "y": y, "sample_weight": sample_weight}
     for name, values in named.items():
         _refuse_no_arrays(name, values)
-    x, y, sample_weight = (
-        keras.tree.map_structure(functools.partial(array_of_frame, name), values)
-        for name, values in named.items()
-    )
+    x, y, sample_weight = map(arrays_of_frames, named, named.values())
     return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
 
 

@@ -11,6 +11,7 @@ from bhn_tf.data_feeds.feed import (
     targets_not_read,
     unpacked,
 )
+from bhn_tf.data_feeds.frames import batch_of_arrays
 
 
 class PyDatasetFeed(Feed):
@@ -22,6 +23,8 @@ class PyDatasetFeed(Feed):
     """
 
     def __init__(self, x, y=None, sample_weight=None, first=None):
+        if not isinstance(x, _PyDatasetOfArrays):
+            x = _PyDatasetOfArrays(x)
         super().__init__(x, y, sample_weight)
         self._first = first
 
@@ -65,7 +68,32 @@ class PyDatasetFeed(Feed):
         return PyDatasetFeed(dataset, self.y, self.sample_weight, self._first)
 
 
-class _CheckedPyDataset(keras.utils.PyDataset):
+class _PyDatasetOfArrays(keras.utils.PyDataset):
+    """A `PyDataset` whose batches may be of frames."""
+
+    def __init__(self, dataset):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+
+    @property
+    def num_batches(self):
+        return self._dataset.num_batches
+
+    def __getitem__(self, index):
+        return batch_of_arrays(self._dataset[index])
+
+    def on_epoch_begin(self):
+        self._dataset.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self._dataset.on_epoch_end()
+
+
+class _CheckedPyDataset(_PyDatasetOfArrays):
     """A `PyDataset` whose batches are checked as they are read.
 
     A batch that was read to learn the shapes is yielded once instead of being made
@@ -73,28 +101,13 @@ class _CheckedPyDataset(keras.utils.PyDataset):
     """
 
     def __init__(self, dataset, checks, already_read):
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
-        self._dataset = dataset
+        super().__init__(dataset)
         self._checks = checks
         self._already_read = already_read
-
-    @property
-    def num_batches(self):
-        return self._dataset.num_batches
 
     def __getitem__(self, index):
         batch = self._already_read.pop(index, None)
         if batch is None:
-            batch = self._dataset[index]
+            batch = super().__getitem__(index)
         self._checks.check(*unpacked(batch))
         return batch
-
-    def on_epoch_begin(self):
-        self._dataset.on_epoch_begin()
-
-    def on_epoch_end(self):
-        self._dataset.on_epoch_end()

@@ -54,6 +54,45 @@ def test_a_frame_is_the_array_of_its_numbers():
     assert answers(FRAME, FRAME["rooms"]) == answers(ARRAY, y)
 
 
+class Batches(keras.utils.PyDataset):
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    @property
+    def num_batches(self):
+        return 2
+
+    def __getitem__(self, index):
+        rows = slice(10 * index, 10 * index + 10)
+        return tuple(None if a is None else a[rows] for a in self.arrays)
+
+
+def generated(*arrays):
+    batches = Batches(*arrays)
+    return (batches[index] for index in range(2))
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize("make", [Batches, generated])
+@pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])
+def test_batches_may_be_frames(make, weight):
+    def answers_in_batches(x, y, weight):
+        model = regression(num_examples=20)
+        arguments = {"num_samples": 2, "seed": 1, "verbose": 0}
+        return [
+            model.fit(make(x, y, weight), shuffle=False, verbose=0).history,
+            model.evaluate(make(x, y, weight), **arguments),
+            model.predict(make(x), **arguments).tolist(),
+        ]
+
+    keras.utils.set_random_seed(0)
+    of_frames = answers_in_batches(FRAME, FRAME["rooms"], weight)
+    keras.utils.set_random_seed(0)
+    weight = None if weight is None else weight.to_numpy()
+    assert of_frames == answers_in_batches(ARRAY, ARRAY[:, 3:], weight)
+
+
 def absolute_error(y_true, y_pred):
     """A metric that says nothing of shapes, as users write them."""
     return keras.ops.mean(keras.ops.abs(y_true - y_pred))
