@@ -153,6 +153,11 @@ class BHNEstimator(BaseEstimator):
                     f"Expected `{name}` to be a number of at least {least}, got "
                     f"{value!r}."
                 )
+        rate = self.learning_rate
+        if not (isinstance(rate, Real) and 0 < rate < float("inf")):
+            raise ValueError(
+                f"Expected `learning_rate` to be a number above 0, got {rate!r}."
+            )
         share = self.kl_annealing
         if not (isinstance(share, Real) and 0 <= share <= 1):
             raise ValueError(
@@ -183,8 +188,11 @@ class BHNEstimator(BaseEstimator):
 
 
 def copied(part):
-    """Returns a fresh instance, so that an argument is never built itself."""
-    if isinstance(part, str) or part is None:
+    """Returns a fresh instance, so that an argument is never built itself.
+
+    What is no instance, such as a name, is left to the model.
+    """
+    if isinstance(part, type) or not hasattr(part, "get_config"):
         return part
     return type(part).from_config(part.get_config())
 
