@@ -395,6 +395,11 @@ def origin_of(tensor):
     return history.operation, node.input_tensors
 
 
+def index_in_origin(tensor) -> int:
+    """Returns which of its operation's outputs a symbolic tensor is."""
+    return tensor._keras_history.tensor_index
+
+
 def inputs_by_name(network: keras.Layer, inputs):
     """Returns a dictionary of inputs in the order in which a network declares them.
 

@@ -34,15 +34,16 @@ def output_names(network, outputs) -> list[str] | None:
         outputs: Its symbolic outputs in their structure, or `None`.
 
     Returns:
-        The names: keys of a dictionary, names of output layers, or numbers; `None`
-        for a single output.
+        The names: keys of a dictionary, names of output layers (`heads`, `heads_1`, ...
+        if a layer or a model inside has several), or numbers; `None` for a single
+        output.
     """
     if outputs is None or not keras.tree.is_nested(outputs):
         return None
     if isinstance(outputs, dict):
         return sorted(outputs)
     if is_functional(network):
-        return list(network.output_names)
+        return _unique(network.output_names)
     return [f"output_{index}" for index in range(len(keras.tree.flatten(outputs)))]
 
 
@@ -94,6 +95,17 @@ def require_one_kind(networks, outputs) -> None:
                 )
 
 
+def _unique(names) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        own, count = name, 0
+        while own in found or (count and own in names):
+            count += 1
+            own = f"{name}_{count}"
+        found.append(own)
+    return found
+
+
 def _fit(outputs, others) -> bool:
     """Whether outputs have the same structure and compatible shapes."""
     structures = [
@@ -123,6 +135,8 @@ def _of_tensor(tensor):
     operation, inputs = keras_adapter.origin_of(tensor)
     if isinstance(operation, _RESHAPING):
         return _of_tensor(inputs[0])
+    if is_functional(operation):
+        return _of_tensor(operation.outputs[keras_adapter.index_in_origin(tensor)])
     return _of_layer(operation)
 
 

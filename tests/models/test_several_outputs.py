@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
@@ -96,6 +97,43 @@ def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
         np.testing.assert_allclose(scores[name]["mean"], mean[name], rtol=1e-5)
     assert set(scores["kind"]) == {"mean", *bhn_tf.uncertainty.SCORES}
     assert set(scores["size"]) == {"mean", "std", "epistemic_std", "aleatoric_std"}
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_outputs_of_a_model_inside_keep_their_names_and_endings(
+    data, as_dictionary, tmp_path
+):
+    """Both come from one operation, and only the second are probabilities."""
+    (x, _), is_high, size = data
+    inputs = keras.Input((4,))
+    outputs = [WeightNormDense(1)(inputs), WeightNormDense(1, "sigmoid")(inputs)]
+    names = ["heads", "heads_1"]
+    if as_dictionary:
+        names = ["is_high", "size"]
+        outputs = dict(zip(names, reversed(outputs), strict=True))
+    heads = keras.Model(inputs, outputs, name="heads")
+    inputs = keras.Input((4,))
+    kinds = {names[0]: "gaussian", names[1]: "bernoulli"}
+    y = {names[0]: size, names[1]: is_high[:, None]}
+    if as_dictionary:
+        kinds = {"is_high": "bernoulli", "size": "gaussian"}
+        y = {"is_high": is_high[:, None], "size": size}
+    model = bhn_tf.BayesianHypernet(
+        keras.Model(inputs, heads(inputs)), "mean_field", kinds
+    )
+    model.compile("adam", metrics={names[0]: ["mse"]})
+    history = model.fit(x, y, verbose=0).history
+    assert {f"{name}_nll" for name in names} < set(history)
+    mean = keras.tree.flatten(model.predict(x, num_samples=0, verbose=0))
+    raw = keras.tree.flatten(model.draw(scales=model.hypernet.center())(x))
+    for found, expected in zip(mean, raw, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert list(loaded.likelihood.output_names) == names
+    path = loaded.export(tmp_path / "served", 2, "deterministic")
+    served = tf.saved_model.load(path).signatures["deterministic"]
+    assert set(served.structured_outputs) == {f"{name}_mean" for name in names}
 
 
 def test_it_is_saved_whole(data, tmp_path):
