@@ -96,30 +96,51 @@ def as_json(value, name: str):
 
 
 def write_warm_up(version: Path, functions: dict) -> bool:
-    """Writes one request of one row for each signature.
+    """Writes one request of one row for each signature that answers it.
+
+    A server does not load a version whose warm-up fails: one pixel may be too small for
+    a network of images of any size, and an empty text no word of its vocabulary.
 
     Args:
         version: Folder of the SavedModel.
         functions: Its concrete functions by signature.
 
     Returns:
-        Whether they were written; without the package `tensorflow-serving-api`, which
+        Whether any were written; without the package `tensorflow-serving-api`, which
         defines their format, they are left out.
     """
     try:
         from tensorflow_serving.apis import prediction_log_pb2
     except ImportError:
         return False
+    logs = []
+    for name, function in functions.items():
+        log = prediction_log_pb2.PredictionLog()
+        request = log.predict_log.request
+        request.model_spec.signature_name = name
+        inputs = {
+            argument: tf.constant(_example(argument, spec), spec.dtype)
+            for argument, spec in _specs(function).items()
+        }
+        if not _is_answered(function, inputs):
+            continue
+        for argument, value in inputs.items():
+            request.inputs[argument].CopyFrom(tf.make_tensor_proto(value))
+        logs.append(log.SerializeToString())
+    if not logs:
+        return False
     path = _extra(version, "tf_serving_warmup_requests")
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for name, function in functions.items():
-            log = prediction_log_pb2.PredictionLog()
-            request = log.predict_log.request
-            request.model_spec.signature_name = name
-            for argument, spec in _specs(function).items():
-                value = tf.make_tensor_proto(_example(argument, spec), dtype=spec.dtype)
-                request.inputs[argument].CopyFrom(value)
-            writer.write(log.SerializeToString())
+        for record in logs:
+            writer.write(record)
+    return True
+
+
+def _is_answered(function, inputs) -> bool:
+    try:
+        function(**inputs)
+    except tf.errors.OpError:
+        return False
     return True
 
 

@@ -74,10 +74,11 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
     module.served = _variables_of(made.values())
     module.frozen = frozen
     module.tables = [
-        layer.lookup_table
+        held
         for network in model.posterior.networks
         for layer in keras_adapter.layers_of(network)
-        if hasattr(layer, "lookup_table")
+        for held in vars(layer).values()
+        if isinstance(held, tf.saved_model.experimental.TrackableResource)
     ]
     warm = {name: function for name, function in made.items() if name not in cold}
     with new_version(directory) as version:

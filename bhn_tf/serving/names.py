@@ -172,7 +172,8 @@ def _is_automatic(name, layer) -> bool:
 def _in_order(fed, names) -> list:
     """Dtypes of the fed data in the order of the names."""
     if isinstance(fed, dict) and not any(map(keras.tree.is_nested, fed.values())):
-        if set(fed) == set(names):
+        # Columns that the network does not take may be among them.
+        if set(names) <= set(fed):
             return [fed[name] for name in names]
         fed = [fed[name] for name in sorted(fed)]
     flat = keras.tree.flatten(fed)

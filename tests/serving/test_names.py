@@ -85,6 +85,18 @@ def test_columns_of_a_file_are_trained_on_exported_and_asked(as_dictionary, tmp_
         np.testing.assert_allclose(answers[f"{name}_mean"], mean, rtol=1e-5)
 
 
+def test_columns_that_the_network_does_not_take_change_no_dtype(tmp_path):
+    inputs = {"image": keras.Input((4,), name="image")}
+    outputs = WeightNormDense(3)(keras.layers.Rescaling(1 / 255)(inputs["image"]))
+    model = bhn_tf.BayesianHypernet(keras.Model(inputs, outputs), "mean_field")
+    model.compile("adam", jit_compile=False)
+    x = {"image": np.full((6, 4), 200, "uint8"), "day": np.arange(6)}
+    model.fit(x, np.arange(6) % 3, verbose=0)
+    loaded = tf.saved_model.load(model.export(tmp_path, 2, "deterministic"))
+    specs = loaded.signatures["deterministic"].structured_input_signature[1]
+    assert {name: spec.dtype for name, spec in specs.items()} == {"image": "uint8"}
+
+
 def test_outputs_are_named_by_keys_or_by_layers_and_not_by_counters():
     """A key that looks like one of Keras's names is still a key."""
     inputs = keras.Input((3,))
