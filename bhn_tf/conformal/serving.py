@@ -167,7 +167,11 @@ class _Signatures(Signatures):
 def _groups(outputs) -> tuple[dict, dict]:
     """The possible groups of each argument, and the argument of each output."""
     grouped = {prefix: each.by for prefix, each in outputs.items() if each.is_grouped}
-    are_shared = all(by == next(iter(grouped.values())) for by in grouped.values())
+    # Equal groups of unequal sizes are those of different questions, such as 0 and 1.
+    kinds = {
+        (tuple(by), tuple(outputs[prefix].counts)) for prefix, by in grouped.items()
+    }
+    are_shared = len(kinds) == 1
     argument_of = {prefix: "by" if are_shared else f"{prefix}by" for prefix in grouped}
     return {argument_of[prefix]: by for prefix, by in grouped.items()}, argument_of
 

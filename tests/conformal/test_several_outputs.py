@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import conformal
@@ -113,3 +114,32 @@ def test_a_dictionary_of_one_output_needs_no_name():
         monitor = conformal.DriftMonitor(calibrated, output=output)
         monitor.update(X)
         assert monitor.num_rows == NUM_ROWS
+
+
+def test_a_server_asks_for_the_groups_of_each_output(tmp_path):
+    """0 and 1 may be the answers to two questions."""
+    inputs = keras.Input((4,))
+    outputs = {
+        name: keras.layers.Dense(1, name=name)(inputs) for name in ("age", "pay")
+    }
+    model = Deterministic(
+        keras.Model(inputs, outputs), {"age": "gaussian", "pay": "gaussian"}
+    )
+    y = {"age": Y[:, :1], "pay": Y[:, 1:]}
+    groups = {"age": np.arange(NUM_ROWS) % 2, "pay": np.arange(NUM_ROWS) // 50}
+    calibrated = calibrate(model, y, by=groups)
+    path = calibrated.export(tmp_path / "apart", "predict_interval")
+    ask = tf.saved_model.load(path).signatures["predict_interval"]
+    served = ask(
+        inputs=tf.constant(X),
+        level=tf.constant(0.8),
+        **{f"{name}_by": tf.constant(by, tf.int64) for name, by in groups.items()},
+    )
+    lower, upper = calibrated.predict_interval(X, 0.8, verbose=0, by=groups)
+    for name in groups:
+        np.testing.assert_allclose(served[f"{name}_lower"], lower[name], rtol=1e-6)
+        np.testing.assert_allclose(served[f"{name}_upper"], upper[name], rtol=1e-6)
+    together = calibrate(model, y, by=groups["age"])
+    path = together.export(tmp_path / "together", "predict_interval")
+    ask = tf.saved_model.load(path).signatures["predict_interval"]
+    assert set(ask.structured_input_signature[1]) == {"inputs", "level", "by"}
