@@ -134,7 +134,18 @@ def empty_columns(model: ServedModel, level: float | None) -> dict[str, np.ndarr
 
 
 def empty(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
-    """Returns arrays without rows in the shapes of specs."""
+    """Returns arrays without rows in the shapes of specs.
+
+    Raises:
+        ScoringProblem: If a shape depends on the size of the rows.
+    """
+    for name, spec in specs.items():
+        if not spec.shape[1:].is_fully_defined():
+            raise ScoringProblem(
+                f"The model answers {name!r} of the shape {spec.shape.as_list()}, one "
+                "for each element of rows of any size, so that its columns are not "
+                "known. Export a network whose input has a fixed size."
+            )
     return {
         name: np.zeros([0, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
         for name, spec in specs.items()

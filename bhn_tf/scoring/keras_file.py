@@ -52,7 +52,10 @@ class _KerasFile(ServedModel):
                 "uncertainty: save a model of `bhn_tf`."
             )
         with tempfile.TemporaryDirectory() as folder:
-            model.export(folder)
+            try:
+                model.export(folder)
+            except ValueError as error:
+                raise ScoringProblem(f"{path} cannot be served: {error}") from error
             super().__init__(folder)
             self._own_card = super().card
         self.path = path

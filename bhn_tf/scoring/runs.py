@@ -131,6 +131,7 @@ def _score_missing(
     kept = [parts.first_missing(index) for index in range(len(sources))]
     summary = Summary(num_kept=sum(kept))
     total = _rows_left(sources, [chunk * rows_per_part for chunk in kept])
+    names: list[str] = []
     for index, source in enumerate(sources):
         start = kept[index] * rows_per_part
         batches = source.batches(specs, start, batch_size)
@@ -139,6 +140,8 @@ def _score_missing(
             scored = []
             for batch in group:
                 scored.append(_score(columns_of, batch))
+                names = names or list(scored[0])
+                _check_columns(scored[-1], names, batch)
                 summary.num_rows += len(batch.ids)
                 summary.unreadable += [batch.ids[row] for row in batch.unreadable]
                 if on_progress is not None:
@@ -169,6 +172,20 @@ def _score(columns_of, batch: Batch) -> dict[str, np.ndarray]:
         for values in columns.values():
             values[row] = None if values.dtype == object else np.nan
     return {"id": np.array(batch.ids, dtype=object), **columns}
+
+
+def _check_columns(table, names, batch: Batch) -> None:
+    """Refuses rows with other columns than before, as readers of all parts lose some.
+
+    A model of sequences or images of any size may answer for each of their elements.
+    """
+    if list(table) != names:
+        raise ScoringProblem(
+            f"{batch.ids[0]}: the model answers {len(table)} columns for this row, and "
+            f"{len(names)} for those before: it answers for each element, and rows "
+            "have other sizes. Bring them to one size, or score each size into an "
+            "output of its own."
+        )
 
 
 def _joined(tables) -> dict[str, np.ndarray]:

@@ -3,11 +3,15 @@
 import os
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bhn_tf import scoring
+from bhn_tf.baselines import Deterministic
+from bhn_tf.layers import WeightNormDense
+from bhn_tf.scoring.guarantees import empty_columns
 from tests.scoring.scored_files import NUM_ROWS, example, read, score, write_records
 
 
@@ -110,6 +114,35 @@ def test_arguments_without_sense(vectors, tmp_path, monkeypatch, change, message
     with pytest.raises(scoring.ScoringProblem, match=message):
         score(vectors, **arguments)
     assert sorted(os.listdir()) == before
+
+
+def test_rows_of_other_sizes_with_an_answer_for_each_element(tmp_path):
+    network = keras.Sequential([keras.Input((None, 2)), WeightNormDense(3)])
+    model = Deterministic(network)
+    path = model.export(tmp_path / "model", signatures="serving_default")
+    rows = np.random.default_rng(0).normal(size=(12, 5, 2)).astype("float32")
+    tensors = [*rows[:4, :3], *rows[4:]]
+    records = [tf.io.serialize_tensor(row).numpy() for row in tensors]
+    write_records(tmp_path / "x.tfrecord", records)
+    np.save(tmp_path / "3.npy", rows[:, :3])
+    np.save(tmp_path / "5.npy", rows)
+    with pytest.raises(scoring.ScoringProblem, match=r"x.tfrecord:4: .*other sizes"):
+        score(path, [f"{tmp_path}/x.tfrecord"], tmp_path / "records.csv")
+    with pytest.raises(scoring.ScoringProblem, match=r"5.npy:0: .*other sizes"):
+        score(path, [f"{tmp_path}/{n}.npy" for n in (3, 5)], tmp_path / "arrays.csv")
+    assert score(path, [f"{tmp_path}/5.npy"], tmp_path / "5.csv").num_rows == 12
+    with pytest.raises(scoring.ScoringProblem, match="columns are not known"):
+        empty_columns(scoring.ServedModel(path), None)
+
+
+def test_a_keras_file_that_cannot_be_served(x, tmp_path):
+    inputs = {"seed": keras.Input((4,), name="seed")}
+    network = keras.Model(inputs, keras.layers.Dense(3)(inputs["seed"]))
+    Deterministic(network).save(tmp_path / "model.keras")
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(scoring.ScoringProblem, match="cannot be served: .*Rename"):
+        score(tmp_path / "model.keras", [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_parquet_without_its_package(vectors, x, tmp_path, monkeypatch):
