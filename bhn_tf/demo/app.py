@@ -20,6 +20,7 @@ from bhn_tf.scoring.keras_file import open_model
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 from bhn_tf.serving.signatures import MOST_SAMPLES
+from bhn_tf.two_classes import as_two_classes
 
 #: Names of this machine. A foreign domain that resolves to it, a trick to reach local
 #: servers through browsers, would send another name.
@@ -157,17 +158,14 @@ class _Question:
         makes_numbers = self._promise.kind == "interval"
         # Means of several targets have the shape of probabilities, and a `std` beside.
         makes_classes = "std" not in model.output_specs
-        if (
-            mean is None
-            or mean.shape.rank != 2
-            or not (makes_numbers or (makes_classes and mean.shape[1] > 1))
-        ):
+        if mean is None or mean.shape.rank != 2 or not (makes_numbers or makes_classes):
             raise ScoringProblem(
                 f"{model.path} answers {sorted(model.output_specs)}: the page needs a "
                 "`mean` of shape [rows, classes], or a calibrated model of numbers."
             )
         self._num_pixels = self._spec.shape[1:].num_elements()
-        self._num_classes = 0 if makes_numbers else mean.shape[1]
+        # One yes-or-no output has two classes.
+        self._num_classes = 0 if makes_numbers else max(mean.shape[1], 2)
         self._draws = None
         if "sample" in model.signatures and not makes_numbers:
             # With frozen draws, `sample` takes no scalars.
@@ -211,10 +209,13 @@ class _Question:
                 "diverged?"
             )
         mean = answers.pop("mean")
+        if self._num_classes:
+            mean = as_two_classes(mean)
+            samples = samples if samples is None else as_two_classes(samples)
         return {
-            "mean": mean.tolist(),
+            "mean": np.asarray(mean).tolist(),
             "scores": {k: float(v) for k, v in sorted(answers.items()) if not v.ndim},
-            "samples": None if samples is None else samples.tolist(),
+            "samples": None if samples is None else np.asarray(samples).tolist(),
             **self._promise.answer(inputs, level),
         }
 

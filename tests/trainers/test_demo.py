@@ -239,6 +239,23 @@ def test_a_set_is_answered_at_the_level_asked_for(calibrated):
         assert response.status_code == 400 and "level" in response.json["error"]
 
 
+def test_a_yes_or_no_output_has_two_classes(tmp_path):
+    pytest.importorskip("flask", reason="needs the extra `demo`")
+    from bhn_tf.demo import create_app
+
+    model, pictures = of_pictures("bernoulli", 1)
+    client = create_app(model.export(tmp_path, class_names=NAMES[:2])).test_client()
+    facts = client.get("/model").get_json()
+    assert (facts["num_classes"], facts["class_names"]) == (2, NAMES[:2])
+    body = {"pixels": (255 * pictures[0].ravel()).tolist(), "level": 0.8}
+    answer = client.post("/answer", json=body).get_json()
+    (yes,) = model.predict(pictures[:1], verbose=0)[0]
+    np.testing.assert_allclose(answer["mean"], [1 - yes, yes], rtol=1e-5)
+    np.testing.assert_allclose(answer["samples"], [[1 - yes, yes]], rtol=1e-5)
+    expected = model.predict_set(pictures[:1], 0.8, verbose=0)[0]
+    assert answer["set"] == np.flatnonzero(expected).tolist()
+
+
 def test_an_interval_is_answered_from_a_keras_file(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     model, pictures = of_pictures("gaussian", 2)
