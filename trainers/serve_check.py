@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from bhn_tf.scoring.keras_file import ENDING
 from bhn_tf.serving import versions
+from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
 from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
 
@@ -53,13 +54,7 @@ def run(config: Config) -> dict:
         UsageProblem: If the server or the files cannot be reached, or an answer is
             not what it has to be.
     """
-    folder = Path(config.requests)
-    if not (folder / "answers.json").exists():
-        raise UsageProblem(f"--requests={folder} holds no answers.json.")
-    expected = json.loads((folder / "answers.json").read_text())
-    bodies = {
-        name: json.loads((folder / f"{name}.json").read_text()) for name in expected
-    }
+    bodies, expected = _requests_in(Path(config.requests))
     ask = _client(config)
     found = {name: ask(body) for name, body in bodies.items()}
     for name, answers in found.items():
@@ -70,6 +65,24 @@ def run(config: Config) -> dict:
         raise UsageProblem("Two requests had the same draws: the model is frozen.")
     print(f"All {len(found)} answers are as they have to be.")
     return found
+
+
+def _requests_in(folder: Path) -> tuple[dict, dict]:
+    """The requests of a folder, and the answers that they have to get, by name."""
+    try:
+        expected = json.loads((folder / "answers.json").read_bytes())
+        bodies = {
+            name: json.loads((folder / f"{name}.json").read_bytes())
+            for name in expected
+        }
+        if "serving_default" not in bodies:
+            raise ValueError("serving_default is not among them")
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageProblem(
+            f"--requests={folder} holds no answers.json with a request for each "
+            f"answer: {error}."
+        ) from error
+    return bodies, expected
 
 
 def text_of(name: str, answers: dict) -> str:
@@ -112,10 +125,29 @@ def _check(name, answers, expected) -> None:
 
 def _client(config: Config) -> Callable[[dict], dict]:
     if not config.address:
-        return of_saved_model(latest_version(config.saved_model))
+        return _of_file(latest_version(config.saved_model), config.requests)
     if config.protocol == "grpc":
         return _of_grpc(config.address, config.model_name)
     return _of_rest(config.address, config.model_name)
+
+
+def _of_file(path, requests):
+    try:
+        answer = of_saved_model(path)
+    except ScoringProblem as problem:
+        raise UsageProblem(str(problem)) from problem
+
+    def ask(body):
+        try:
+            return answer(body)
+        except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+            raise UsageProblem(
+                f"--saved_model={path} does not answer the requests in "
+                f"--requests={requests}, which are those of another model "
+                f"({type(error).__name__}: {str(error)[:300]})."
+            ) from error
+
+    return ask
 
 
 def model_path(saved_model: str) -> str:

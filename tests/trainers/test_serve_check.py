@@ -13,7 +13,9 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf import data
+from bhn_tf.baselines import Deterministic
 from bhn_tf.serving.signatures import MOST_SAMPLES
+from tests import networks
 from trainers import serve_check, serving_example
 from trainers.config import UsageProblem
 
@@ -160,6 +162,33 @@ def test_a_wrong_answer_is_found(tmp_path):
 def test_what_cannot_be_reached_is_named(wrong, message):
     with pytest.raises(UsageProblem, match=message):
         serve_check.run(dataclasses.replace(CONFIG, **wrong))
+
+
+def test_requests_of_another_model_are_named(tmp_path):
+    model = Deterministic(networks.plain())
+    for signatures in (None, "serving_default"):
+        path = model.export(tmp_path / "vectors", signatures=signatures)
+        config = dataclasses.replace(CONFIG, saved_model=path)
+        with pytest.raises(UsageProblem, match="those of another model"):
+            serve_check.run(config)
+    broken = tmp_path / "broken" / "1" / "saved_model.pb"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("x")
+    with pytest.raises(UsageProblem, match="cannot be loaded"):
+        serve_check.run(dataclasses.replace(CONFIG, saved_model=str(broken.parent)))
+
+
+@pytest.mark.parametrize("name", ["answers", "sample"])
+@pytest.mark.parametrize("text", [None, "{"])
+def test_requests_that_are_not_whole_are_named(name, text, tmp_path):
+    shutil.copytree(FOLDER / "requests", tmp_path / "requests")
+    path = tmp_path / "requests" / f"{name}.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    config = dataclasses.replace(CONFIG, requests=str(tmp_path / "requests"))
+    with pytest.raises(UsageProblem, match="--requests=.* holds no answers.json with"):
+        serve_check.run(config)
 
 
 def test_a_model_that_diverges_is_not_exported(tmp_path):
