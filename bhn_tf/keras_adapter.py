@@ -415,6 +415,19 @@ def inputs_by_name(network: keras.Layer, inputs):
     return kind((name, inputs[name]) for name in declared)
 
 
+def flat_inputs(network: keras.Layer, inputs) -> list:
+    """Returns the inputs that a network takes, in the order in which it declares them.
+
+    A dictionary may be in another order, and may have columns that it does not take.
+    """
+    declared = getattr(network, "_inputs_struct", None)
+    if isinstance(inputs, dict) and not isinstance(declared, dict | type(None)):
+        names = [origin_of(tensor)[0].name for tensor in keras.tree.flatten(declared)]
+        if set(names) <= set(inputs):
+            return [inputs[name] for name in names]
+    return keras.tree.flatten(inputs_by_name(network, inputs))
+
+
 def takes_training(operation) -> bool:
     """Whether the `call` of a layer has the argument `training`."""
     return getattr(operation, "_call_has_training_arg", False)

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
 from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
@@ -131,8 +132,10 @@ class CalibratedAnswers:
     def set(self, x, values, *thresholds):
         """A list with the sets of each output of classes; see `interval`."""
         pairs = zip(self._pairs(x, values, False), thresholds, strict=True)
+        taken = self._taken(x)
         return [
-            output.set(x, raws, limits, self._seed) for (output, raws), limits in pairs
+            output.set(taken, raws, limits, self._seed)
+            for (output, raws), limits in pairs
         ]
 
     def scores(self, x_and_y, values):
@@ -140,7 +143,12 @@ class CalibratedAnswers:
         x, labels = x_and_y
         raws, _ = self._model.answers.raws(x, values)
         each = zip(self._outputs, labels, keras.tree.flatten(raws), strict=True)
-        return [output.scores(x, y, raw, self._seed) for output, y, raw in each]
+        taken = self._taken(x)
+        return [output.scores(taken, y, raw, self._seed) for output, y, raw in each]
+
+    def _taken(self, x) -> list:
+        """What the networks take of the inputs, as a server gets it."""
+        return keras_adapter.flat_inputs(self._model.posterior.network, x)
 
     def _pairs(self, x, values, makes_intervals):
         raws, _ = self._model.answers.raws(x, values)
