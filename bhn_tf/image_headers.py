@@ -52,7 +52,8 @@ def size_of(contents: bytes) -> ImageSize:
         contents: The encoded image.
 
     Raises:
-        ValueError: If it is none of these, or its header is damaged.
+        ValueError: If it is none of these, its header is damaged, or it is a BMP with
+            a table of colours.
 
     Example:
         >>> size_of(tf.io.encode_png(tf.zeros([2, 3, 1], tf.uint8)).numpy())
@@ -66,6 +67,7 @@ def size_of(contents: bytes) -> ImageSize:
             return _sized(height, width)
         if contents.startswith(_BMP):
             width, height = struct.unpack_from("<ii", contents, 18)
+            _refuse_palette(contents)
             # A negative height means that rows start at the top.
             return _sized(abs(height), abs(width))
         if contents.startswith(_GIF):
@@ -77,6 +79,23 @@ def size_of(contents: bytes) -> ImageSize:
 
 def _sized(height, width) -> ImageSize:
     return ImageSize(height, width, height * width)
+
+
+def _refuse_palette(contents) -> None:
+    """Refuses a BMP with a table of colours, which TensorFlow would take for grey."""
+    (size_of_header,) = struct.unpack_from("<I", contents, 14)
+    (num_bits,) = struct.unpack_from("<H", contents, 28)
+    if num_bits != 8:
+        return
+    (num_colours,) = struct.unpack_from("<I", contents, 46)
+    start, count = 14 + size_of_header, num_colours or 256
+    table = contents[start : start + 4 * count]
+    grey = bytes(value for index in range(256) for value in (index, index, index))
+    if b"".join(table[at : at + 3] for at in range(0, len(table), 4)) != grey:
+        raise ValueError(
+            "A BMP with a table of colours, which TensorFlow does not read: save it as "
+            "PNG, or with 24 bits for each pixel."
+        )
 
 
 def _of_gif(contents) -> ImageSize:

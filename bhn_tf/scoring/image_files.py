@@ -67,9 +67,21 @@ def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
     """
     contents = checked_bytes(contents, functools.partial(_check_size, spec=spec))
     dtype = tf.uint8 if spec.dtype == tf.uint8 else tf.float32
-    try:
+
+    def decoded(channels):
         return tf.io.decode_image(
-            contents, channels=spec.shape[-1], dtype=dtype, expand_animations=False
+            contents, channels=channels, dtype=dtype, expand_animations=False
+        )
+
+    try:
+        if spec.shape[-1] == 3:
+            return decoded(3)
+        # TensorFlow makes no grey of a BMP or GIF.
+        start = tf.strings.substr(contents, 0, 2)
+        return tf.cond(
+            (start == b"BM") | (start == b"GI"),
+            lambda: tf.image.rgb_to_grayscale(decoded(3)),
+            lambda: decoded(1),
         )
     except tf.errors.OpError as error:
         raise ValueError(error.message.partition("\n")[0][:300]) from error

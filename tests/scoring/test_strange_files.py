@@ -67,6 +67,29 @@ def test_the_rows_beside_strange_files_are_scored(images, pictures, tmp_path):
     assert values[0] == values[-1]
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "GIF"])
+def test_grey_is_made_of_every_format(form, mode):
+    pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
+    file = io.BytesIO()
+    pillow.new(mode, (5, 3), 60 if mode == "L" else (60, 60, 60)).save(file, form)
+    spec = tf.TensorSpec([None, 3, 5, 1], tf.uint8)
+    files = tf.data.Dataset.from_tensors(file.getvalue())
+    (in_graph,) = files.map(lambda contents: image_files.decode(contents, spec))
+    for grey in (image_files.decode(file.getvalue(), spec), in_graph):
+        np.testing.assert_allclose(grey, np.full([3, 5, 1], 60), atol=1)
+
+
+def test_a_table_of_colours_is_not_taken_for_grey():
+    pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
+    file = io.BytesIO()
+    pillow.new("RGB", (5, 3), (200, 0, 0)).convert("P").save(file, "BMP")
+    for channels in (1, 3):
+        spec = tf.TensorSpec([None, 3, 5, channels], tf.uint8)
+        with pytest.raises(ValueError, match="table of colours.*as PNG"):
+            image_files.decode(file.getvalue(), spec)
+
+
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "GIF"])
 def test_a_header_tells_the_size_that_is_decoded(form):
     pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
