@@ -64,7 +64,8 @@ def test_the_rows_beside_strange_files_are_scored(images, pictures, tmp_path):
     assert table["id"] == [*named, f"{folder}/j\\xff.png"]
     values = np.array(table["mean_0"], float)
     np.testing.assert_array_equal(np.isnan(values), [0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
-    assert values[0] == values[-1]
+    # They are in batches of different sizes, which may be rounded differently.
+    np.testing.assert_allclose(values[0], values[-1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])
