@@ -544,6 +544,7 @@ def test_spread_has_to_be_a_positive_number(name, stddev):
     [
         {"num_layers": -1},
         {"hidden_units": (0,)},
+        {"hidden_units": 8},
         {"max_log_scale": 0.0},
         {"max_log_scale": float("nan")},
         {"max_shift": 0.0},
@@ -553,6 +554,13 @@ def test_spread_has_to_be_a_positive_number(name, stddev):
 def test_sizes_have_to_make_sense(name, argument):
     with pytest.raises(ValueError, match=f"`{next(iter(argument))}`"):
         FLOWS[name](**argument)
+
+
+@every_hypernet
+@pytest.mark.parametrize("mean", [float("nan"), [1.0, float("inf")], "zeros"])
+def test_means_have_to_be_finite_numbers(name, mean):
+    with pytest.raises(ValueError, match="`initial_mean` to be finite numbers"):
+        MAKE[name](initial_mean=mean)
 
 
 @every_hypernet

@@ -3,6 +3,7 @@
 import operator
 
 import keras
+import numpy as np
 
 from bhn_tf.arguments import check_count
 from bhn_tf.flows import (
@@ -31,7 +32,7 @@ class Flow(Hypernet):
         **kwargs,
     ):
         super().__init__(initial_stddev, initial_mean, **kwargs)
-        if not all(units >= 1 for units in hidden_units):
+        if np.ndim(hidden_units) != 1 or not all(units >= 1 for units in hidden_units):
             raise ValueError(
                 "Expected `hidden_units` to be positive sizes of hidden layers, "
                 f"such as (200,), got {hidden_units!r}."

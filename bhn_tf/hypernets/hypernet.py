@@ -52,9 +52,15 @@ class Hypernet(keras.layers.Layer):
                 f"got {initial_stddev!r}."
             )
         self.initial_stddev = float(initial_stddev)
-        self.initial_mean = (
-            None if initial_mean is None else np.asarray(initial_mean).tolist()
-        )
+        self.initial_mean = None
+        if initial_mean is not None:
+            mean = np.asarray(initial_mean)
+            if mean.dtype.kind not in "iuf" or not np.isfinite(mean).all():
+                raise ValueError(
+                    "Expected `initial_mean` to be finite numbers, "
+                    f"got {initial_mean!r}."
+                )
+            self.initial_mean = mean.tolist()
 
     def make_flow_steps(self, event_size: int) -> list[FlowStep]:
         """Returns the steps before the element-wise affine map; for subclasses.

@@ -7,7 +7,7 @@ def results_by_name(metrics, terms, compiled) -> dict:
     Networks may hold metrics of any name. Theirs is left out where a term of the loss
     has it, as is usual for `keras.metrics.Mean(name="loss")`, or a compiled metric. If
     several of theirs have one name, they become `name`, `name_1`, ..., as compiled
-    ones do in Keras.
+    ones do in Keras. A metric that is listed twice counts once.
 
     Args:
         metrics: All metrics, in the order of the logs.
@@ -27,7 +27,7 @@ def results_by_name(metrics, terms, compiled) -> dict:
             "`keras.metrics.MeanMetricWrapper(function, name='my_metric')`."
         )
     logs = {}
-    for metric in metrics:
+    for metric in {id(metric): metric for metric in metrics}.values():
         is_term = any(metric is term for term in terms)
         for name, result in _results(metric).items():
             if is_term or metric is compiled:

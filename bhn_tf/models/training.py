@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import inspect
-import itertools
 
 import keras
 
@@ -472,13 +471,9 @@ class Training(keras.Model):
 
     def _sums_of_metrics(self):
         """Variables that a running evaluation or training may be summing in."""
-        compiled = self._compile_metrics
-        of_layers = map(keras_adapter.metric_variables, self.posterior.networks)
-        return [
-            *itertools.chain.from_iterable(of_layers),
-            *self._evaluation_trackers.variables,
-            *([] if compiled is None else compiled.variables),
-        ]
+        with self._evaluations.reporting(True):
+            metrics = self.metrics
+        return [variable for metric in metrics for variable in metric.variables]
 
     def _keep_ranks(self, function_name, ranks):
         """Takes the compiled function of a step that belongs to the ranks of the data.

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.keras_adapter import is_functional
+from bhn_tf.networks.entered import EnteredLayer
 
 # Layers that pass on their input in another shape.
 _RESHAPING = (
@@ -13,6 +14,12 @@ _RESHAPING = (
     keras.layers.Permute,
     keras.layers.RepeatVector,
     keras.layers.Dropout,
+)
+# Wrappers whose outputs are those of the layer inside.
+_PASSING_ON = (
+    keras.layers.TimeDistributed,
+    keras.layers.SpectralNormalization,
+    EnteredLayer,
 )
 
 
@@ -48,7 +55,9 @@ def output_names(network, outputs) -> list[str] | None:
 
 
 def output_activations(network, outputs) -> list[tuple]:
-    """Returns the activation function of each output, looking through reshapes.
+    """Returns the activation function of each output.
+
+    It looks through layers that reshape, and into wrappers.
 
     Args:
         network: A Keras model.
@@ -141,6 +150,8 @@ def _of_tensor(tensor):
 
 
 def _of_layer(layer):
+    if isinstance(layer, _PASSING_ON):
+        return _of_layer(layer.layer)
     if isinstance(layer, keras.layers.Softmax):
         return keras.activations.softmax, ""
     if isinstance(layer, keras.Sequential):

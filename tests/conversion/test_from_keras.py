@@ -297,6 +297,40 @@ def test_likelihood_looks_at_the_last_activation(name, from_logits):
     assert model.likelihood.from_logits is from_logits
 
 
+@keras.saving.register_keras_serializable("tests")
+class Head(layers.Layer):
+    """A last layer of one's own, with its activation beside a layer inside."""
+
+    def __init__(self, activation=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(3)
+        self.activation = keras.activations.get(activation)
+
+    def call(self, inputs):
+        return self.activation(self.dense(inputs))
+
+    def get_config(self):
+        name = keras.activations.serialize(self.activation)
+        return {**super().get_config(), "activation": name}
+
+
+@pytest.mark.parametrize("activation, from_logits", [(None, True), ("softmax", False)])
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda activation: layers.TimeDistributed(layers.Dense(3, activation)),
+        lambda activation: layers.SpectralNormalization(layers.Dense(3, activation)),
+        Head,
+    ],
+    ids=["time_distributed", "spectral_normalization", "own"],
+)
+def test_likelihood_looks_into_the_last_layer(last, activation, from_logits):
+    inputs = keras.Input((5, 4))
+    hidden = layers.LSTM(3, return_sequences=True)(inputs)
+    network = keras.Model(inputs, last(activation)(hidden))
+    assert convert(network).likelihood.from_logits is from_logits
+
+
 def test_a_drawn_network_is_converted_again():
     model = convert(keras_networks.make("mlp"), random="scale_and_bias")
     drawn = model.draw(seed=1)

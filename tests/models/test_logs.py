@@ -99,6 +99,45 @@ def test_metrics_of_one_name_are_numbered():
     assert [logs[name] for name in names] == [1.0, 2.0, 3.0]
 
 
+class Counting(bhn_tf.BayesianHypernet):
+    """Holds a metric of its own, and lists it as Keras's guides do."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.steps = keras.metrics.Sum(name="steps")
+
+    @property
+    def metrics(self):
+        return [*super().metrics, self.steps]
+
+    def train_step(self, data):
+        logs = super().train_step(data)
+        self.steps.update_state(1.0)
+        return {**logs, "steps": self.steps.result()}
+
+    def test_step(self, data):
+        logs = super().test_step(data)
+        self.steps.update_state(1.0)
+        return {**logs, "steps": self.steps.result()}
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_metric_of_a_model_of_ones_own_is_logged_once(asks):
+    """Also where a callback evaluates the model between two steps of training."""
+    model = Counting(plain(), "mean_field")
+    model.compile("sgd", run_eagerly=True)
+
+    def evaluate(*_, **__):
+        if asks:
+            model.evaluate(X, Y, batch_size=ROWS, verbose=0)
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=evaluate)
+    history = model.fit(X, Y, callbacks=[callback], **ARGUMENTS).history
+    assert history["steps"] == [2.0]
+    assert "steps_1" not in history
+    assert assert_evaluates_as_named(model)["steps"] == 2.0
+
+
 def plain():
     return keras.Sequential([keras.Input((3,)), WeightNormDense(2)])
 
