@@ -1,5 +1,6 @@
 """The state of a model's noise: one seed, one counter."""
 
+import numbers
 import random
 
 import keras
@@ -21,11 +22,12 @@ class NoiseState(keras.layers.Layer):
         super().__init__(**{**kwargs, "dtype": "float32", "trainable": False})
         if seed is None:
             seed = random.randrange(2**31)
-        if not 0 <= seed < 2**31:
+        is_integer = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
+        if not (is_integer and 0 <= seed < 2**31):
             raise ValueError(
                 f"Expected `seed` to be an integer from 0 to 2**31 - 1, got {seed!r}."
             )
-        self.seed = seed
+        self.seed = seed = int(seed)
         self.state = self.add_weight(
             name="seed_and_step",
             shape=(2,),

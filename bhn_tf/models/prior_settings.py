@@ -136,10 +136,13 @@ class PriorSettings:
 def _checked_stddev(stddev) -> float | str:
     if isinstance(stddev, str) and stddev in priors.LEARNED:
         return stddev
-    if isinstance(stddev, str) or not (stddev > 0 and np.isfinite(stddev)):
+    is_several = np.ndim(stddev) > 0
+    is_one = not (is_several or isinstance(stddev, str | None))
+    if not (is_one and stddev > 0 and np.isfinite(stddev)):
+        several = " For one each, give `prior=tfd.Normal(0.0, stddevs)`."
         raise ValueError(
             "Expected `prior_stddev` to be a positive number, or one of "
-            f"{list(priors.LEARNED)}, got {stddev!r}."
+            f"{list(priors.LEARNED)}, got {stddev!r}." + several * is_several
         )
     if not np.isfinite(np.float32(1.0) / np.float32(stddev) ** 2):
         raise ValueError(

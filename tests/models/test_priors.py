@@ -126,8 +126,26 @@ def test_a_prior_of_another_size_is_refused():
     for loc in (np.nan, "given"):
         with pytest.raises(ValueError, match="all finite, or one of .'trained'"):
             make_model(prior_loc=loc)
+    for stddev in (None, [0.1], np.ones(6)):
+        with pytest.raises(ValueError, match="`prior_stddev` to be a positive number"):
+            make_model(prior_stddev=stddev)
     with pytest.raises(ValueError, match="`relative_stddev` to be a positive"):
         priors.Trained(0.0)
+
+
+def test_several_widths_are_given_as_the_error_says():
+    stddevs = np.arange(1, 7, dtype="float32")
+    with pytest.raises(ValueError, match=r"give `prior=tfd.Normal\(0.0, stddevs\)`"):
+        make_model(prior_stddev=stddevs)
+    prior = make_model(prior=tfd.Normal(0.0, stddevs)).prior
+    np.testing.assert_allclose(prior.stddev(), stddevs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1.5, 1.0, True, "1", -1, 2**31])
+def test_a_seed_is_an_integer(seed):
+    with pytest.raises(ValueError, match="`seed` to be an integer from 0"):
+        make_model(seed=seed)
+    assert json.dumps(make_model(seed=np.int64(3)).get_config()["seed"]) == "3"
 
 
 def test_what_is_of_the_gaussian_is_refused_beside_another_prior():
