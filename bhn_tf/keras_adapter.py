@@ -420,7 +420,7 @@ def flat_inputs(network: keras.Layer, inputs) -> list:
 
     A dictionary may be in another order, and may have columns that it does not take.
     """
-    declared = getattr(network, "_inputs_struct", None)
+    declared = getattr(graph_of(network), "_inputs_struct", None)
     if isinstance(inputs, dict) and not isinstance(declared, dict | type(None)):
         names = [origin_of(tensor)[0].name for tensor in keras.tree.flatten(declared)]
         if set(names) <= set(inputs):

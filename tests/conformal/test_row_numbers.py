@@ -12,6 +12,18 @@ ROWS = np.random.default_rng(0).normal(size=(2, 60, 4)).astype("float32")
 GIVEN = {"left": ROWS[0], "right": ROWS[1], "day": np.arange(60)[:, np.newaxis]}
 
 
+@pytest.mark.filterwarnings("ignore:The structure of `inputs`")
+def test_a_network_of_one_input_may_get_it_by_name():
+    network = keras.Sequential([keras.Input((4,), name="left"), keras.layers.Dense(3)])
+    score = conformal.APS(randomized=True)
+    calibrated = conformal.calibrate(
+        Deterministic(network), GIVEN, np.arange(60) % 3, score=score, num_samples=0
+    )
+    found = calibrated.predict_set(GIVEN, 0.5, verbose=0)
+    expected = calibrated.predict_set(GIVEN["left"], 0.5, verbose=0)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_randomized_sets_are_those_of_a_server(as_dictionary, tmp_path):
     """A dictionary may be in another order, and have columns of no use."""
