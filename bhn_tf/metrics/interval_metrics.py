@@ -139,14 +139,19 @@ class CRPS(_MeanOfTargets):
 
     def _values(self, y, forecasts):
         y, mean, std = _unstacked(y, forecasts, "forecasts", "mean and deviation")
-        error, std = y - mean, ops.abs(std)
+        # The error of an infinite forecast outweighs an infinite spread.
+        is_infinite = ops.logical_or(ops.isinf(mean), ops.isinf(std))
+        mean, std = (
+            ops.where(ops.isinf(part), ops.zeros_like(part), part)
+            for part in (mean, ops.abs(std))
+        )
+        error = y - mean
         ratio = ops.divide_no_nan(error, std)
         density = ops.exp(-ops.square(ratio) / 2) / math.sqrt(2 * math.pi)
         distance = 2 * std * density + error * ops.erf(ratio / math.sqrt(2))
         distance = ops.where(std > 0, distance, ops.abs(error))
-        # The distance outweighs an infinite spread, and both are infinite.
-        spread = ops.where(ops.isinf(std), ops.zeros_like(std), std)
-        return distance - spread / math.sqrt(math.pi)
+        score = distance - std / math.sqrt(math.pi)
+        return ops.where(is_infinite, score + math.inf, score)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -170,17 +170,17 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         )
     if not mean.size:
         raise ValueError(f"Expected rows of forecasts, got shape {mean.shape}.")
-    error = _mean_distance(y[:, np.newaxis] - mean, std**2).mean(axis=1)
     # The error of an infinite forecast outweighs half the spread, infinite as well.
     is_infinite = np.isinf(mean) | np.isinf(std)
-    mean, std = (np.where(is_infinite, 0.0, values) for values in (mean, std))
+    mean, std = (np.where(np.isinf(part), 0.0, part) for part in (mean, std))
+    error = _mean_distance(y[:, np.newaxis] - mean, std**2).mean(axis=1)
+    error[is_infinite.any(axis=1)] += np.inf
     # One component against all at a time, so that memory does not grow with S².
     spread = [
         _mean_distance(mean - mean[:, [s]], std**2 + std[:, [s]] ** 2).mean(axis=1)
         for s in range(mean.shape[1])
     ]
-    half_spread = np.where(is_infinite.any(axis=1), 0.0, np.mean(spread, axis=0) / 2)
-    return float((error - half_spread).mean())
+    return float((error - np.mean(spread, axis=0) / 2).mean())
 
 
 def _broadcast(std: np.ndarray, shape: tuple) -> np.ndarray:
@@ -196,7 +196,7 @@ def _broadcast(std: np.ndarray, shape: tuple) -> np.ndarray:
 def _mean_distance(mean, variance):
     """E|X| of a Gaussian."""
     std = np.sqrt(variance)
-    # Without spread any ratio will do that is not 0, which infinity cannot be times.
+    # Without spread the ratio is of no use; it is 1, as infinity times 0 would warn.
     ratio = np.divide(mean, std, out=np.ones_like(mean), where=std > 0)
     density = np.exp(-(ratio**2) / 2) / np.sqrt(2 * np.pi)
     spread = 2 * std * density + mean * (2 * scipy.special.ndtr(ratio) - 1)

@@ -69,8 +69,14 @@ def test_crps_of_an_infinite_spread_is_infinite():
 def test_crps_of_an_infinite_forecast_is_infinite():
     assert metrics.crps([1.0, 0.0], [np.inf, 0.0]) == np.inf
     assert metrics.crps([1.0], [np.inf], [0.5]) == np.inf
+    assert metrics.crps([1.0], [np.inf], [np.inf]) == np.inf
+    assert metrics.crps([np.inf], [np.inf], [0.5]) == np.inf
+    assert np.isnan(metrics.crps([1.0], [[np.inf, np.nan]], 0.5))
+    assert np.isnan(metrics.crps([1.0], [np.nan], [np.inf]))
     assert metrics.crps([1.0], [[0.0, np.inf, -np.inf]], [[0.5, 0.5, 0.0]]) == np.inf
-    assert float(metrics.CRPS()([1.0], [[np.inf, 0.5]])) == np.inf
+    for std in (0.0, 0.5, np.inf):
+        assert float(metrics.CRPS()([1.0], [[np.inf, std]])) == np.inf
+    assert np.isnan(metrics.CRPS()([1.0], [[np.nan, np.inf]]))
 
 
 def test_a_column_is_no_mixture():
