@@ -115,7 +115,7 @@ def input_specs(network, shapes, fed) -> tuple[InputSpecs, object]:
         )
     names = _input_names(structure)
     tensors = keras.tree.flatten(structure)
-    dtypes = _in_order(fed, names)
+    dtypes = _in_order(network, fed, names)
     specs = {
         name: tf.TensorSpec(
             [None, *tensor.shape[1:]], _served_dtype(tensor.dtype, dtype), name=name
@@ -169,14 +169,13 @@ def _is_automatic(name, layer) -> bool:
     return re.fullmatch(re.escape(words) + r"(_\d+)?", name) is not None
 
 
-def _in_order(fed, names) -> list:
+def _in_order(network, fed, names) -> list:
     """Dtypes of the fed data in the order of the names."""
-    if isinstance(fed, dict) and not any(map(keras.tree.is_nested, fed.values())):
-        # Columns that the network does not take may be among them.
-        if set(names) <= set(fed):
-            return [fed[name] for name in names]
-        fed = [fed[name] for name in sorted(fed)]
-    flat = keras.tree.flatten(fed)
+    is_flat = isinstance(fed, dict) and not any(map(keras.tree.is_nested, fed.values()))
+    # Columns that the network does not take may be among them.
+    if is_flat and set(names) <= set(fed):
+        return [fed[name] for name in names]
+    flat = keras_adapter.flat_inputs(network, fed)
     return flat if len(flat) == len(names) else [None] * len(names)
 
 

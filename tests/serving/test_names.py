@@ -85,16 +85,25 @@ def test_columns_of_a_file_are_trained_on_exported_and_asked(as_dictionary, tmp_
         np.testing.assert_allclose(answers[f"{name}_mean"], mean, rtol=1e-5)
 
 
-def test_columns_that_the_network_does_not_take_change_no_dtype(tmp_path):
-    inputs = {"image": keras.Input((4,), name="image")}
-    outputs = WeightNormDense(3)(keras.layers.Rescaling(1 / 255)(inputs["image"]))
-    model = bhn_tf.BayesianHypernet(keras.Model(inputs, outputs), "mean_field")
+def of_declared_images(kind):
+    image = keras.Input((4,), name="image")
+    layers = [keras.layers.Rescaling(1 / 255), WeightNormDense(3)]
+    if kind == "sequential":
+        return keras.Sequential([image, *layers])
+    inputs = {"single": image, "list": [image], "dictionary": {"image": image}}
+    return keras.Model(inputs[kind], layers[1](layers[0](image)))
+
+
+@pytest.mark.filterwarnings("ignore:The structure of `inputs`")
+@pytest.mark.parametrize("kind", ["sequential", "single", "list", "dictionary"])
+def test_columns_that_the_network_does_not_take_change_no_dtype(kind, tmp_path):
+    model = bhn_tf.BayesianHypernet(of_declared_images(kind), "mean_field")
     model.compile("adam", jit_compile=False)
     x = {"image": np.full((6, 4), 200, "uint8"), "day": np.arange(6)}
     model.fit(x, np.arange(6) % 3, verbose=0)
     loaded = tf.saved_model.load(model.export(tmp_path, 2, "deterministic"))
     specs = loaded.signatures["deterministic"].structured_input_signature[1]
-    assert {name: spec.dtype for name, spec in specs.items()} == {"image": "uint8"}
+    assert [spec.dtype for spec in specs.values()] == [tf.uint8]
 
 
 def test_outputs_are_named_by_keys_or_by_layers_and_not_by_counters():
