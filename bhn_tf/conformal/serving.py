@@ -46,10 +46,7 @@ def export_calibrated(
         "calibration": maker.described(),
         "class_names": maker.named_classes(class_names),
     }
-    # Guarantees get no warm-up request: its zeros would be a level of 0, an error.
-    return write_version(
-        calibrated.model, directory, made, frozen, facts, cold=guarantees
-    )
+    return write_version(calibrated.model, directory, made, frozen, facts)
 
 
 class _Signatures(Signatures):

@@ -99,7 +99,8 @@ def write_warm_up(version: Path, functions: dict) -> bool:
     """Writes one request of one row for each signature that answers it.
 
     A server does not load a version whose warm-up fails: one pixel may be too small for
-    a network of images of any size, and an empty text no word of its vocabulary.
+    a network of images of any size, an empty text no word of its vocabulary, and 0 is
+    no level of a guarantee.
 
     Args:
         version: Folder of the SavedModel.

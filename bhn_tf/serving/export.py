@@ -1,5 +1,6 @@
 """Export of a model to a SavedModel that answers with its uncertainty."""
 
+import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
@@ -53,7 +54,7 @@ def export_version(
     return write_version(model, directory, made, frozen, facts)
 
 
-def write_version(model, directory, made, frozen, facts, cold=()) -> str:
+def write_version(model, directory, made, frozen, facts) -> str:
     """Writes functions of a model as its next version, with their assets.
 
     Args:
@@ -62,7 +63,6 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
         made: Concrete functions by signature.
         frozen: Draws that the functions read, or `None`.
         facts: What the model does not know about itself, for the model card.
-        cold: Signatures that a request of zeros cannot warm up.
 
     Returns:
         The path of the new version.
@@ -77,10 +77,9 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
         held
         for network in model.posterior.networks
         for layer in keras_adapter.layers_of(network)
-        for held in vars(layer).values()
+        for held in keras.tree.flatten(list(vars(layer).values()))
         if isinstance(held, tf.saved_model.experimental.TrackableResource)
     ]
-    warm = {name: function for name, function in made.items() if name not in cold}
     with new_version(directory) as version:
         try:
             tf.saved_model.save(module, str(version.path), made)
@@ -88,7 +87,7 @@ def write_version(model, directory, made, frozen, facts, cold=()) -> str:
             # Something that the user can mend, such as a full disk.
             raise OSError(f"{directory} cannot be written: {error.message}") from error
         assets.write_model_card(version.path, model, made, facts)
-        assets.write_warm_up(version.path, warm)
+        assets.write_warm_up(version.path, made)
     return str(version.path)
 
 
