@@ -10,7 +10,7 @@ import numpy as np
 
 
 def batch_of_arrays(batch):
-    """Returns a batch as Keras needs it: arrays for frames, and no weights of `None`.
+    """Returns a batch as Keras needs it: arrays for frames, and no `None` at the end.
 
     Args:
         batch: What a `PyDataset` or generator yields: inputs alone, or a tuple or list
@@ -24,8 +24,8 @@ def batch_of_arrays(batch):
     """
     if not isinstance(batch, tuple | list):
         return arrays_of_frames("x", batch)
-    if len(batch) == 3 and batch[2] is None:
-        batch = batch[:2]
+    while len(batch) > 1 and batch[-1] is None:
+        batch = batch[:-1]
     # Keras refuses a batch of more parts.
     names = ("x", "y", "sample_weight", *["batch"] * len(batch))
     return tuple(map(arrays_of_frames, names, batch))

@@ -94,7 +94,7 @@ class _PyDatasetOfArrays(keras.utils.PyDataset):
 
 
 class _CheckedPyDataset(_PyDatasetOfArrays):
-    """A `PyDataset` whose batches are checked as they are read.
+    """A `_PyDatasetOfArrays` whose batches are checked as they are read.
 
     A batch that was read to learn the shapes is yielded once instead of being made
     again, so that no more batches are made than in stock Keras.
@@ -108,6 +108,6 @@ class _CheckedPyDataset(_PyDatasetOfArrays):
     def __getitem__(self, index):
         batch = self._already_read.pop(index, None)
         if batch is None:
-            batch = super().__getitem__(index)
+            batch = self._dataset[index]
         self._checks.check(*unpacked(batch))
         return batch

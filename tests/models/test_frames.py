@@ -83,7 +83,7 @@ def test_batches_may_be_frames(make, weight):
         return [
             model.fit(make(x, y, weight), shuffle=False, verbose=0).history,
             model.evaluate(make(x, y, weight), **arguments),
-            model.predict(make(x), **arguments).tolist(),
+            model.predict(make(x, None, None), **arguments).tolist(),
         ]
 
     keras.utils.set_random_seed(0)
