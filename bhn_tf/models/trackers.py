@@ -81,11 +81,6 @@ class Trackers:
         return trackers + list(self._outputs.values())
 
     @property
-    def variables(self) -> list[keras.Variable]:
-        """The sums that the trackers hold."""
-        return [v for tracker in self.shown(True) for v in tracker.variables]
-
-    @property
     def num_rows(self) -> float:
         """The number of examples counted."""
         return float(keras.ops.convert_to_numpy(self.nll.count))

@@ -180,10 +180,11 @@ def _check_columns(table, names, batch: Batch) -> None:
     A model of sequences or images of any size may answer for each of their elements.
     """
     if list(table) != names:
+        # The first column is the row's name.
         raise ScoringProblem(
-            f"{batch.ids[0]}: the model answers {len(table)} columns for this row, and "
-            f"{len(names)} for those before: it answers for each element, and rows "
-            "have other sizes. Bring them to one size, or score each size into an "
+            f"{batch.ids[0]}: the model answers {len(table) - 1} columns for this row, "
+            f"and {len(names) - 1} for those before: it answers for each element, and "
+            "rows have other sizes. Bring them to one size, or score each size into an "
             "output of its own."
         )
 
