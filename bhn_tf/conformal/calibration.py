@@ -105,8 +105,20 @@ def calibrate(
         with naming(output.name):
             calibrations.append(_calibrated(output, scores, answers, temperature))
     return Calibrated(
-        model, draws.numpy(), calibrations, int(seed), allow_empty=bool(allow_empty)
+        model,
+        draws.numpy(),
+        calibrations,
+        int(seed),
+        allow_empty=bool(allow_empty),
+        shared_groups=_are_shared(outputs, calibrations),
     )
+
+
+def _are_shared(outputs, calibrations) -> bool:
+    """Whether every row has the same group for all outputs that have groups."""
+    pairs = zip(outputs, calibrations, strict=True)
+    given = [output.by for output, found in pairs if found.is_grouped]
+    return all(np.array_equal(by, given[0]) for by in given)
 
 
 def _score(model, outputs, seed, x, draws, batch_size) -> list:

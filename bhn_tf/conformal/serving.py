@@ -131,7 +131,7 @@ class _Signatures(Signatures):
         }
         scores = {prefix: each.calibration_scores for prefix, each in outputs.items()}
         # The groups by argument, and the argument of each output.
-        groups_of, argument_of = _groups(outputs)
+        groups_of, argument_of = _groups(outputs, self._calibrated.shared_groups)
         more = {"level": tf.TensorSpec([], tf.float32, name="level")}
         for name, values in groups_of.items():
             is_text = isinstance(values[0], str)
@@ -161,14 +161,14 @@ class _Signatures(Signatures):
         return self._function(of_request, function.__name__, **more)
 
 
-def _groups(outputs) -> tuple[dict, dict]:
+def _groups(outputs, are_shared: bool | None) -> tuple[dict, dict]:
     """The possible groups of each argument, and the argument of each output."""
     grouped = {prefix: each.by for prefix, each in outputs.items() if each.is_grouped}
-    # Equal groups of unequal sizes are those of different questions, such as 0 and 1.
-    kinds = {
-        (tuple(by), tuple(outputs[prefix].counts)) for prefix, by in grouped.items()
-    }
-    are_shared = len(kinds) == 1
+    if are_shared is None:
+        # An earlier version did not say: equal names and sizes are taken for the same.
+        kinds = {(*by, *outputs[prefix].counts) for prefix, by in grouped.items()}
+        are_shared = len(kinds) <= 1
+    are_shared = are_shared or len(grouped) == 1
     argument_of = {prefix: "by" if are_shared else f"{prefix}by" for prefix in grouped}
     return {argument_of[prefix]: by for prefix, by in grouped.items()}, argument_of
 

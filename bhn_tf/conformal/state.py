@@ -19,6 +19,8 @@ class CalibrationState(keras.Model):
         calibrations: An `OutputCalibration` for each output, in their order.
         seed: Seed of randomised scores.
         allow_empty: Whether a set may hold no class.
+        shared_groups: Whether all outputs with groups were calibrated by the same ones;
+            `None` if that is not known, as in files of earlier versions.
 
     Attributes:
         model: The wrapped model.
@@ -31,11 +33,13 @@ class CalibrationState(keras.Model):
         calibrations,
         seed: int = 0,
         allow_empty: bool = False,
+        shared_groups: bool | None = None,
         **kwargs,
     ):
         super().__init__(**{**kwargs, "autocast": False})
         self.model, self.calibrations = model, list(calibrations)
         self.seed, self.allow_empty = seed, allow_empty
+        self.shared_groups = shared_groups
         self._draws = self.add_weight(
             name="draws",
             shape=draws.shape,
@@ -225,6 +229,7 @@ class CalibrationState(keras.Model):
             "calibrations": [serialize(each) for each in self.calibrations],
             "seed": self.seed,
             "allow_empty": self.allow_empty,
+            "shared_groups": self.shared_groups,
         }
 
     @classmethod

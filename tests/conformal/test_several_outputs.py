@@ -117,7 +117,7 @@ def test_a_dictionary_of_one_output_needs_no_name():
 
 
 def test_a_server_asks_for_the_groups_of_each_output(tmp_path):
-    """0 and 1 may be the answers to two questions."""
+    """0 and 1 may be the answers to two questions, given equally often."""
     inputs = keras.Input((4,))
     outputs = {
         name: keras.layers.Dense(1, name=name)(inputs) for name in ("age", "pay")
@@ -126,7 +126,8 @@ def test_a_server_asks_for_the_groups_of_each_output(tmp_path):
         keras.Model(inputs, outputs), {"age": "gaussian", "pay": "gaussian"}
     )
     y = {"age": Y[:, :1], "pay": Y[:, 1:]}
-    groups = {"age": np.arange(NUM_ROWS) % 2, "pay": np.arange(NUM_ROWS) // 50}
+    numbers = np.arange(NUM_ROWS)
+    groups = {"age": numbers % 2, "pay": numbers // (NUM_ROWS // 2)}
     calibrated = calibrate(model, y, by=groups)
     path = calibrated.export(tmp_path / "apart", "predict_interval")
     ask = tf.saved_model.load(path).signatures["predict_interval"]
