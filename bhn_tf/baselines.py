@@ -4,6 +4,8 @@ Each baseline is a Keras model with `fit`, `evaluate`, `save` and the `predict*`
 of `BayesianHypernet`; the loss is the likelihood alone.
 """
 
+import collections
+
 import keras
 
 from bhn_tf import keras_adapter
@@ -63,6 +65,13 @@ class DeepEnsemble(PredictiveModel):
                 "The `models` of an ensemble hold one model several times: it would "
                 "take all of their steps, and there would be no spread. Make each "
                 "anew, `[make_network() for _ in range(5)]`."
+            )
+        shared = _shared_layers(self.members)
+        if shared:
+            warn_user(
+                f"The `models` of an ensemble share the layers {shared}: these learn "
+                "from all members, so that the spread is too small, and the saved "
+                "ensemble may not load. Make each model with layers of its own."
             )
         self.posterior = MemberPosterior(self.members)
         self._build_from_built_networks()
@@ -201,6 +210,18 @@ def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianH
     )
 
 
+def _shared_layers(networks) -> list[str]:
+    """Names of the layers, except for inputs, that several networks hold."""
+    counts = collections.Counter(
+        layer for each in networks for layer in keras_adapter.layers_of(each)
+    )
+    return [
+        layer.name
+        for layer, count in counts.items()
+        if count > 1 and not isinstance(layer, keras.layers.InputLayer)
+    ]
+
+
 def _with_drawable_dropout(model):
     """Copies a model, replacing every dropout layer by one that can be drawn."""
     if not is_graph(model):
@@ -210,9 +231,7 @@ def _with_drawable_dropout(model):
         target = DRAWABLE.get(type(layer))
         return target.from_config(layer.get_config()) if target else fresh_layer(layer)
 
-    if model.built:
-        return copy_network(model, make, carry_state)[model]
-    return keras.models.clone_model(model, clone_function=make, recursive=True)
+    return copy_network(model, make, carry_state)[model]
 
 
 def _noise_that_rests(network) -> list[str]:

@@ -29,6 +29,28 @@ class FolderInUse(Exception):
     """Another run, in this process or another, is using the folder."""
 
 
+def local_folder(folder: str | os.PathLike) -> Path:
+    """Returns the path of a folder, if it is one of this machine.
+
+    Args:
+        folder: The folder. A path would take "gs://bucket" for a folder "gs:" in the
+            working directory.
+
+    Raises:
+        ValueError: If it is an address, such as "gs://bucket/models".
+
+    Example:
+        >>> local_folder("runs/first").parts
+        ('runs', 'first')
+    """
+    if "://" in os.fspath(folder):
+        raise ValueError(
+            f"{folder} is an address, and what is written here needs a folder of this "
+            "machine, where files can be renamed. Give one, and copy it afterwards."
+        )
+    return Path(folder)
+
+
 @contextlib.contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
     """Gives a temporary path in the same folder, and moves it to `path` at the end.

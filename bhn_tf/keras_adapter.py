@@ -9,6 +9,7 @@ base, `keras.Model`, for strategy, compiled metrics and whether `compile` was ca
 
 import contextlib
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -65,6 +66,27 @@ def layers_of(network: keras.Layer) -> list[keras.Layer]:
 def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
     """Returns the layers that a layer holds directly, in order of its attributes."""
     return list(layer._layers)
+
+
+def functions_of(layer) -> dict:
+    """Returns the functions that one of Keras's layers or operations was given.
+
+    They are by argument; a configuration has only a function's name, or its code
+    without the module around it. Layers of other classes have their own ways, and none
+    here.
+    """
+    if type(layer).__module__.split(".")[0] not in ("keras", "bhn_tf"):
+        return {}
+    found = {
+        argument: value
+        for argument in layer.get_config()
+        for value in (getattr(layer, name, None) for name in (argument, f"_{argument}"))
+        if inspect.isfunction(value)
+    }
+    if isinstance(layer, keras.layers.Lambda):
+        # These may hold functions.
+        found |= {"arguments": layer.arguments, "mask": layer.mask}
+    return found
 
 
 def freeze_parts_of_frozen(layer: keras.Layer) -> None:

@@ -266,6 +266,36 @@ def test_dropout_inside_nested_models_is_drawn():
     assert len(np.unique(samples[0], axis=0)) == 10
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_dropout_keeps_what_a_network_without_shapes_has_learned(is_nested):
+    """An adapted layer comes before the first batch, which builds the rest."""
+    x, _ = networks.data(8)
+    scaling = keras.layers.Normalization()
+    scaling.adapt(x)
+    seeded = keras.initializers.GlorotUniform(seed=1)
+    model = keras.Sequential(
+        [
+            keras.Sequential([scaling]) if is_nested else scaling,
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(networks.NUM_CLASSES, kernel_initializer=seeded),
+        ]
+    )
+    dropout = MCDropout(model)
+    assert not model.built
+    expected = tf.nn.softmax(model(x, training=False))
+    found = dropout.predict(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_members_that_share_layers_are_named():
+    inputs = keras.Input((networks.NUM_FEATURES,))
+    body = keras.layers.Dense(4, name="body")
+    heads = [keras.layers.Dense(2) for _ in range(2)]
+    models = [keras.Model(inputs, head(body(inputs))) for head in heads]
+    with pytest.warns(UserWarning, match="share the layers .'body'"):
+        DeepEnsemble(models)
+
+
 def test_dropout_trains_with_a_mask_for_each_row():
     """Training uses Keras's dropout; only predictions share their masks."""
     model = keras.Sequential([keras.Input((50,)), keras.layers.Dropout(0.5)])

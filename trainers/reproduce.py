@@ -22,7 +22,14 @@ from typing import ClassVar
 
 from bhn_tf import plots
 from bhn_tf.files import FolderInUse, locked, write_text
-from trainers.config import CheckedConfig, UsageProblem, flag, one_of, run_binary
+from trainers.config import (
+    CheckedConfig,
+    UsageProblem,
+    flag,
+    local,
+    one_of,
+    run_binary,
+)
 from trainers.reproduction_rows import Table
 from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import PLACES, Task, found_by, scaled, tasks_of
@@ -50,10 +57,10 @@ class Config(CheckedConfig):
     )
     data_dir: str = flag("", "Folder with prepared data sets; empty for TFDS's own.")
     output_dir: str = flag(
-        "", "Folder of the rows' own runs; empty for runs/reproduce/<scale>."
+        "", "Folder of the rows' own runs; empty for runs/reproduce/<scale>.", **local()
     )
     results_dir: str = flag(
-        "", "Folder of what they found; empty for one in the output."
+        "", "Folder of what they found; empty for one in the output.", **local()
     )
     page: str = flag("", "Page whose tables are written; empty for one in the output.")
     train: bool = flag(True, "Run what has no results yet.")

@@ -24,6 +24,7 @@ from trainers.config import (
     UsageProblem,
     at_least,
     flag,
+    local,
     positive,
     run_binary,
     sizes,
@@ -44,7 +45,7 @@ class Config(CommonConfig):
     resume: ClassVar[bool] = False
     overwrite: ClassVar[bool] = False
 
-    output_dir: str = flag("", "Folder for the model and the requests.")
+    output_dir: str = flag("", "Folder for the model and the requests.", **local())
     epochs: int = flag(60, "Passes over the training data.", **at_least(1))
     learning_rate: float = flag(3e-3, "Adam's first learning rate.", **positive())
     num_flow_layers: int = flag(2, "L, layers of the flow.", **at_least(1))

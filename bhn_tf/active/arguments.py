@@ -164,6 +164,8 @@ def as_json(value):
         return {str(name): as_json(v) for name, v in sorted(value.items())}
     if isinstance(value, list | tuple):
         return [as_json(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return as_json(value.tolist())
     try:
         return json.loads(json.dumps(value))
     except TypeError:

@@ -16,6 +16,7 @@ from bhn_tf.active.state import check_configuration, read_state, state_text
 from bhn_tf.files import (
     LOCK_NAME,
     FolderInUse,
+    local_folder,
     locked,
     unfinished_name,
     written_atomically,
@@ -48,12 +49,12 @@ class LearnerFolder:
         directory: The folder; made by the first run if it does not exist.
 
     Raises:
-        ValueError: If the folder holds something else.
+        ValueError: If the folder holds something else, or is an address.
     """
 
     def __init__(self, directory: str | os.PathLike):
         # Stays the same folder if the process changes its working directory.
-        self.path = Path(directory).absolute()
+        self.path = local_folder(directory).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"`directory` {self.path} is a file. Give a folder.")
         names = {p.name for p in self.path.iterdir()} if self.path.exists() else set()

@@ -1,6 +1,7 @@
 """The loop of active learning: train, ask for labels, train again."""
 
 import contextlib
+import copy
 import secrets
 from collections.abc import Callable, Mapping
 
@@ -142,7 +143,8 @@ class ActiveLearner:
     @property
     def labels(self) -> np.ndarray | None:
         """The labels of `labelled_ids`; `None` before the first were given."""
-        return self._progress.labels
+        labels = self._progress.labels
+        return None if labels is None else labels.copy()
 
     @property
     def model(self) -> keras.Model | None:
@@ -155,12 +157,13 @@ class ActiveLearner:
     @property
     def initial_round(self) -> dict | None:
         """The entry of the training on `initial_ids` alone."""
-        return self._progress.rounds[0] if self._progress.rounds else None
+        return copy.deepcopy(next(iter(self._progress.rounds), None))
 
     @property
     def history(self) -> list[dict]:
         """All rounds: the return values of `run`, one after the other."""
-        return self._progress.rounds[1:]
+        # Copies, so that the files stay right whatever is done with them.
+        return copy.deepcopy(self._progress.rounds[1:])
 
     # -- the loop ---------------------------------------------------------------------
 

@@ -114,9 +114,10 @@ class TrainedModel:
             try:
                 self._train_round(progress, entry, validation_data)
             except BaseException as error:
-                # The model is half-trained, while that on disk is intact; or it is
-                # useless after divergence.
-                if self._folder is not None or isinstance(error, Diverged):
+                # The model is half-trained, while that on disk is intact, and that of
+                # the first round is made again; or it is useless after divergence.
+                is_first = not self._num_trained
+                if is_first or self._folder is not None or isinstance(error, Diverged):
                     self._forget()
                 raise
             self._num_trained = entry["num_labelled"]

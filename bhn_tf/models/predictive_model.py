@@ -439,7 +439,8 @@ class PredictiveModel(Training, Prediction):
             The path of the new version.
 
         Raises:
-            ValueError: If the model has no weights yet, or a signature is unknown.
+            ValueError: If the model has no weights yet, a signature is unknown, or
+                `directory` is an address, such as "gs://bucket/models".
 
         Example:
         ```python

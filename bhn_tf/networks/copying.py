@@ -41,9 +41,10 @@ def copy_network(network, make, carry_over) -> dict:
     kept. The copy is not compiled.
 
     Args:
-        network: A built Sequential or functional model.
+        network: A Sequential or functional model. In one that is not built, some layers
+            may be, such as a `Normalization` that has been adapted.
         make: Maps a layer to its replacement, without weights yet.
-        carry_over: Called with each layer and its copy once both have weights.
+        carry_over: Called with each built layer and its copy once both have weights.
 
     Returns:
         The network, and every layer, operation and nested model in it, with its copy.
@@ -69,9 +70,10 @@ def copy_network(network, make, carry_over) -> dict:
 
     def copy_of_graph(graph):
         if isinstance(graph, keras.Sequential):
-            inputs = _fresh_input(graph.inputs[0])
+            # There are none in one that learns its shapes from the first batch.
+            inputs = map(_fresh_input, getattr(graph, "inputs", ())[:1])
             layers = [copy_of(layer) for layer in graph.layers]
-            return keras.Sequential([inputs, *layers], name=graph.name)
+            return keras.Sequential([*inputs, *layers], name=graph.name)
         inputs = keras.tree.map_structure(_fresh_input, graph.input)
         # As Keras itself and `clone_model` call the layers.
         outputs = keras_adapter.run_through_graph(graph, inputs, copy_of)
@@ -91,7 +93,9 @@ def copy_network(network, make, carry_over) -> dict:
     copy_of(network)
     inner = [layer for layer in copies if isinstance(layer, keras.layers.Layer)]
     for layer in inner:
-        if not (is_graph(layer) or wrapped_layers(layer)):
+        if layer.built and not (is_graph(layer) or wrapped_layers(layer)):
+            if not copies[layer].built:
+                copies[layer].build_from_config(layer.get_build_config())
             carry_over(layer, copies[layer])
     # Setting `trainable` of a model sets that of all layers in it, which precede it in
     # `copies`. So models come first, and their layers are set after them.
@@ -105,10 +109,13 @@ def copy_network(network, make, carry_over) -> dict:
 
 def fresh_layer(layer):
     """Returns a layer, or an operation, with the same configuration."""
-    if isinstance(layer, keras.layers.Lambda):
-        # Safe, since the function comes from the caller and not from a file.
-        return type(layer).from_config(layer.get_config(), safe_mode=False)
     try:
+        if keras_adapter.functions_of(layer):
+            # `from_config` may expect functions as they are in files.
+            return type(layer)(**config_of(layer))
+        if isinstance(layer, keras.layers.Lambda):
+            # Safe, since the function comes from the caller and not from a file.
+            return type(layer).from_config(layer.get_config(), safe_mode=False)
         return type(layer).from_config(config_of(layer))
     except Exception as error:
         kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
@@ -121,8 +128,11 @@ def fresh_layer(layer):
 
 
 def config_of(layer) -> dict:
-    """The configuration of a layer, including arguments that Keras leaves out."""
-    config = layer.get_config()
+    """The configuration of a layer, including arguments that Keras leaves out.
+
+    Functions are in it as they are: Keras would look for them by name.
+    """
+    config = {**layer.get_config(), **keras_adapter.functions_of(layer)}
     if type(layer) in (keras.layers.LSTM, keras.layers.GRU):
         config["use_cudnn"] = layer.use_cudnn
         config["implementation"] = layer.cell.implementation

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from bhn_tf.files import local_folder
+
 
 @contextlib.contextmanager
 def new_version(directory) -> Iterator["NewVersion"]:
@@ -24,6 +26,9 @@ def new_version(directory) -> Iterator["NewVersion"]:
     Yields:
         A `NewVersion`, whose `path` is where to write, and afterwards the version's.
 
+    Raises:
+        ValueError: If `directory` is an address, such as "gs://bucket/models".
+
     Example:
     ```python
     with new_version("saved_models/digits") as version:
@@ -31,7 +36,7 @@ def new_version(directory) -> Iterator["NewVersion"]:
     print(version.path)  # saved_models/digits/1
     ```
     """
-    directory = Path(directory)
+    directory = local_folder(directory)
     directory.mkdir(parents=True, exist_ok=True)
     version = NewVersion(Path(tempfile.mkdtemp(prefix=".unfinished-", dir=directory)))
     try:

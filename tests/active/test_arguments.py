@@ -180,9 +180,12 @@ def test_numpys_numbers_are_numbers(tmp_path):
     """They are written as JSON numbers, and count as the same configuration."""
     count, ids = np.int64, np.array(INITIAL)
     settings = dict(query_size=count(4), num_samples=count(5), seed=count(1))
+    settings["fit_kwargs"] = {"epochs": count(3), "batch_size": count(8)}
     found = learner(
         directory=tmp_path, candidate_size=count(9), initial_ids=ids, **settings
     )
     history = found.run(1)
     again = learner(directory=tmp_path, candidate_size=9, label_fn=None)
     assert again.run(1) == history
+    with pytest.raises(ValueError, match="another configuration"):
+        learner(directory=tmp_path, candidate_size=9, fit_kwargs={"epochs": count(2)})

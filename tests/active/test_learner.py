@@ -1,5 +1,6 @@
 """Which rows are asked for, in which order, and what the model learns from them."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -209,6 +210,41 @@ def test_rounds_add_up():
     parts, whole = learner(), learner()
     first, second = parts.run(1), parts.run(1)
     assert first + second == whole.run(2) == parts.history
+
+
+def test_what_is_done_with_the_results_changes_nothing():
+    found, other = learner(), learner()
+    for entry in (*found.run(1), found.initial_round, *found.history):
+        entry["ids"].clear()
+        entry["metrics"].clear()
+    found.labels[:] = 0
+    other.run(1)
+    assert found.run(1) == other.run(1)
+    assert found.initial_round == other.initial_round
+    np.testing.assert_array_equal(found.labels, other.labels)
+
+
+@pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
+def test_a_first_round_that_fails_begins_anew(warm_start):
+    failures = iter([True])
+
+    class Fails(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 1 and next(failures, False):
+                raise InterruptedError
+
+    whole, broken = (
+        learner(
+            "deterministic",
+            warm_start=warm_start,
+            fit_kwargs={"epochs": 3, "callbacks": callbacks},
+        )
+        for callbacks in ([], [Fails()])
+    )
+    with pytest.raises(InterruptedError):
+        broken.run(1)
+    assert broken.run(1) == whole.run(1)
+    assert broken.initial_round == whole.initial_round
 
 
 class OfTokens:

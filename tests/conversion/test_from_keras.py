@@ -5,6 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 import bhn_tf
@@ -265,6 +266,49 @@ def test_lambda_layers():
         [keras.Input((4,)), layers.Lambda(lambda x: 2 * x), layers.Dense(2)]
     )
     assert_equal_at_centre(network, convert(network), np.ones((3, 4), "float32"))
+
+
+def doubled(x):
+    return 2 * x
+
+
+@pytest.mark.filterwarnings("ignore:The object being serialized:UserWarning")
+def test_functions_that_only_this_process_has():
+    """Their names, or their code alone, would not lead back to them."""
+    factor = tf.constant([1.0, -2.0, 3.0, 4.0])
+
+    def local(x, power):
+        return tf.abs(x) ** power
+
+    inputs = keras.Input((4,))
+    x = layers.Lambda(lambda x: doubled(x) * factor)(inputs)
+    x = layers.Lambda(lambda x: tf.square(x), output_shape=lambda shape: shape)(x)
+    x = layers.Lambda(local, arguments={"power": 0.5})(x)
+    x = layers.Dense(4, activation=lambda x: tf.nn.softplus(x))(x)
+    x = layers.Dense(4, activation=tf.sin, bias_regularizer=lambda b: sum(b))(x)
+    x = layers.Activation(doubled)(x)
+    x = keras.ops.vectorized_map(lambda row: doubled(row), x)
+    network = keras.Model(inputs, layers.Dense(2)(x))
+    model, ones = convert(network), np.ones((3, 4), "float32")
+    assert_equal_at_centre(network, model, ones)
+    assert_equal_at_centre(model.draw(scales=model.hypernet.center()), model, ones)
+
+
+def test_texts_with_a_standardization_of_ones_own():
+    texts = layers.TextVectorization(
+        standardize=lambda text: tf.strings.upper(text), output_sequence_length=2
+    )
+    texts.adapt(["a b", "c d"])
+    network = keras.Sequential(
+        [
+            keras.Input((), dtype="string"),
+            texts,
+            layers.Embedding(6, 3),
+            layers.Dense(2),
+        ]
+    )
+    network(tf.constant(["a b"]))
+    assert_equal_at_centre(network, convert(network), tf.constant(["A d", "c b"]))
 
 
 def test_several_outputs():

@@ -301,6 +301,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             model.export(tmp_path / "served", **arguments)
+    with pytest.raises(ValueError, match="gs://bucket/served is an address"):
+        model.export("gs://bucket/served")
     unbuilt = networks.bayesian(keras.Sequential([WeightNormDense(3)]))
     with pytest.raises(ValueError, match="no weights"):
         unbuilt.export(tmp_path / "served")

@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
     ("name", "value"),
     [
         ("epochs", -1),
+        ("output_dir", "gs://bucket/runs"),
         ("batch_size", 0),
         ("learning_rate", float("nan")),
         ("learning_rate", float("inf")),
