@@ -163,5 +163,12 @@ class Signatures:
         flat: dict = {}
         for output, values in zip(self._output_names, results, strict=True):
             values = values if name is None else {name: values}
-            flat |= {f"{output}_{key}": value for key, value in values.items()}
+            named = {f"{output}_{key}": value for key, value in values.items()}
+            taken = sorted(named.keys() & flat)
+            if taken:
+                raise ValueError(
+                    f"Two of the outputs {list(self._output_names)} would be served as "
+                    f"{taken}: rename one of them."
+                )
+            flat |= named
         return flat

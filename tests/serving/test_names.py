@@ -130,3 +130,15 @@ def test_outputs_are_named_by_keys_or_by_layers_and_not_by_counters():
 
     network = Subclassed()
     assert output_names(network, [network.dense.name]) == (network.dense.name,)
+
+
+def test_outputs_that_would_be_served_under_one_name_are_refused(tmp_path):
+    inputs = keras.Input((2,))
+    outputs = {name: WeightNormDense(2, name=name)(inputs) for name in ("y", "y_mean")}
+    likelihoods = {"y": "categorical", "y_mean": "gaussian"}
+    model = bhn_tf.BayesianHypernet(
+        keras.Model(inputs, outputs), "mean_field", likelihoods
+    )
+    with pytest.raises(ValueError, match="served as .'y_mean_std'.: rename one"):
+        model.export(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
