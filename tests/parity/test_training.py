@@ -288,7 +288,7 @@ def test_early_stopping_restores_and_stops_as_in_stock_keras():
             keras.callbacks.ReduceLROnPlateau("loss", patience=1),
         ]
 
-    stock, model = twins(optimizer=lambda: keras.optimizers.SGD(20.0))
+    stock, model = twins(optimizer=lambda: keras.optimizers.SGD(10.0))
     options = {**ARGUMENTS, "epochs": 6, "validation_data": (X[::-1], Y)}
     expected = stock.fit(X, Y, callbacks=stopping(), **options).history
     history = model.fit(X, Y, callbacks=stopping(), **options).history
