@@ -89,6 +89,19 @@ def functions_of(layer) -> dict:
     return found
 
 
+def with_objects(config: dict) -> dict:
+    """Returns a configuration with the objects that Keras has made into dictionaries.
+
+    Some are accepted by `from_config` alone, such as how a layer is quantised.
+    """
+    return {
+        argument: keras.saving.deserialize_keras_object(value)
+        if isinstance(value, dict) and "class_name" in value
+        else value
+        for argument, value in config.items()
+    }
+
+
 def freeze_parts_of_frozen(layer: keras.Layer) -> None:
     """Freezes parts of a frozen layer that did not exist when it was frozen."""
     if not layer.trainable:

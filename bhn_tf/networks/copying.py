@@ -111,8 +111,9 @@ def fresh_layer(layer):
     """Returns a layer, or an operation, with the same configuration."""
     try:
         if keras_adapter.functions_of(layer):
-            # `from_config` may expect functions as they are in files.
-            return type(layer)(**config_of(layer))
+            # `from_config` may expect functions as they are in files, the constructor
+            # the other objects as they are.
+            return type(layer)(**keras_adapter.with_objects(config_of(layer)))
         if isinstance(layer, keras.layers.Lambda):
             # Safe, since the function comes from the caller and not from a file.
             return type(layer).from_config(layer.get_config(), safe_mode=False)
