@@ -131,13 +131,16 @@ def _value(measure: Measure, entry: dict) -> float | None:
 
 
 def _mean_cell(measure: Measure, entries) -> str:
+    """Mean and deviation over the runs; how many have a value, if not all do."""
     values = [v for v in (_value(measure, entry) for entry in entries) if v is not None]
     if not values:
         return ""
-    mean = f"{np.mean(values):.{measure.digits}f}"
-    if len(values) == 1 or not measure.is_compared:
-        return mean
-    return f"{mean} ± {np.std(values, ddof=1):.{measure.digits}f}"
+    cell = f"{np.mean(values):.{measure.digits}f}"
+    if len(values) > 1 and measure.is_compared:
+        cell += f" ± {np.std(values, ddof=1):.{measure.digits}f}"
+    if len(values) < len(entries):
+        cell += f" ({len(values)} of {len(entries)})"
+    return cell
 
 
 def _pairs(table: Table, found: dict) -> list[str]:

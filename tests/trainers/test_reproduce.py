@@ -56,6 +56,16 @@ def test_a_page_has_means_deviations_pairs_and_what_was_not_run(tmp_path):
     )
 
 
+def test_a_mean_over_some_of_the_runs_says_over_how_many(tmp_path):
+    labels = Measure("labels_for/95", "labels for 95 %", 0)
+    table = dataclasses.replace(TABLE, num_runs=3, measures=(labels,))
+    for seed, needed in enumerate([600.0, None, 740.0]):
+        entry = {"labels_for": {"95": needed}}
+        _save(tmp_path, f"small/a-seed{seed}", _results(bhn=entry))
+    page = page_with_tables(None, [table], tmp_path)
+    assert "| first | 90.0 | 670 ± 99 (2 of 3) | 3 |" in page
+
+
 def test_runs_may_differ_in_another_flag_than_the_seed(tmp_path):
     auroc = Measure("detection/class */entropy", "AUROC", 2)
     table = dataclasses.replace(
