@@ -10,6 +10,7 @@ anew, has to come near them, and has to differ between two requests.
 """
 
 import dataclasses
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -124,6 +125,8 @@ def _check(name, answers, expected) -> None:
 
 
 def _client(config: Config) -> Callable[[dict], dict]:
+    if config.protocol == "grpc" and not config.address:
+        raise UsageProblem("--protocol=grpc: give the --address of the port, too.")
     if not config.address:
         return _of_file(latest_version(config.saved_model), config.requests)
     if config.protocol == "grpc":
@@ -193,16 +196,21 @@ def _of_rest(address, model_name):
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS) as response:
                 outputs = json.load(response)["outputs"]
+            if not isinstance(outputs, dict):
+                # The server leaves out the name of the only output.
+                name = "samples" if body["signature_name"] == "sample" else "mean"
+                outputs = {name: outputs}
+            return {key: np.asarray(value) for key, value in outputs.items()}
         except urllib.error.HTTPError as error:
             reason = error.read().decode(errors="replace")[:500]
             raise UsageProblem(f"{url} answers {error.code}: {reason}") from error
         except OSError as error:
             raise UsageProblem(f"--address={address}: {url}: {error}") from error
-        if not isinstance(outputs, dict):
-            # The server leaves out the name of the only output.
-            name = "samples" if body["signature_name"] == "sample" else "mean"
-            outputs = {name: outputs}
-        return {key: np.asarray(value) for key, value in outputs.items()}
+        except (http.client.HTTPException, LookupError, TypeError, ValueError) as error:
+            raise UsageProblem(
+                f"--address={address}: {url} is no REST port of TensorFlow Serving "
+                f"({error!r}). The port of gRPC needs --protocol=grpc."
+            ) from error
 
     return ask
 

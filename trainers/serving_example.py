@@ -9,6 +9,7 @@ them, and their answers, are written beside it.
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,6 +62,8 @@ def run(config: Config) -> dict:
     """
     if not config.output_dir:
         raise UsageProblem("--output_dir= is empty: say where the model is to go.")
+    folder = Path(config.output_dir)
+    _require_writable(folder)
     keras.utils.set_random_seed(config.seed)
     splits = {name: _as_bytes(*rows) for name, rows in load_splits(config).items()}
     x, y = splits["train"]
@@ -91,11 +94,25 @@ def run(config: Config) -> dict:
     )
     found = {"accuracy": scores["accuracy"], "nll": scores["predictive_nll"]}
     found = {name: round(float(value), 4) for name, value in found.items()}
-    folder = Path(config.output_dir)
-    path = model.export(folder / "digits", config.num_samples, metrics=found)
-    _write_requests(folder / "requests", path, x_test, y_test)
+    try:
+        path = model.export(folder / "digits", config.num_samples, metrics=found)
+        _write_requests(folder / "requests", path, x_test, y_test)
+    except OSError as error:
+        raise UsageProblem(
+            f"--output_dir={folder} cannot be written to: {error}."
+        ) from error
     print(f"{path}: {found}")
     return found
+
+
+def _require_writable(folder: Path) -> None:
+    """Refuses a folder that cannot be written to before the model is trained for it."""
+    path = folder.absolute()
+    there = next(path for path in (path, *path.parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise UsageProblem(
+            f"--output_dir={folder}: {there} is no folder that can be written to."
+        )
 
 
 def network(

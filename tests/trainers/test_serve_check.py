@@ -5,6 +5,7 @@ import http.server
 import json
 import pathlib
 import shutil
+import socket
 import threading
 from concurrent import futures
 
@@ -154,6 +155,8 @@ def test_a_wrong_answer_is_found(tmp_path):
     "wrong, message",
     [
         ({"address": "localhost:1"}, "--address=localhost:1"),
+        ({"address": "localhost:http"}, "--address=localhost:http"),
+        ({"protocol": "grpc"}, "--protocol=grpc: give the --address"),
         ({"saved_model": "nowhere"}, "--saved_model=nowhere"),
         ({"requests": "nowhere"}, "--requests=nowhere"),
         ({"protocol": "soap"}, "--protocol=soap"),
@@ -162,6 +165,33 @@ def test_a_wrong_answer_is_found(tmp_path):
 def test_what_cannot_be_reached_is_named(wrong, message):
     with pytest.raises(UsageProblem, match=message):
         serve_check.run(dataclasses.replace(CONFIG, **wrong))
+
+
+# As servers of gRPC, of pages and of other JSON answer.
+@pytest.mark.parametrize("answer", [b"\0\0\6", b"<html>", b"{}", b"[]"])
+def test_another_kind_of_server_is_named(answer):
+    if answer[:1] != b"\0":
+        answer = b"HTTP/1.0 200 OK\r\n\r\n" + answer
+    with socket.create_server(("localhost", 0)) as server:
+        address = f"localhost:{server.getsockname()[1]}"
+
+        def answer_once():
+            connection, _ = server.accept()
+            with connection:
+                while b'"' not in connection.recv(1 << 20):
+                    pass
+                connection.sendall(answer)
+                # Reads the rest, since closing before would reset the connection.
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 20):
+                    pass
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        message = f"--address={address}: .* no REST port of TensorFlow Serving"
+        with pytest.raises(UsageProblem, match=message):
+            serve_check.run(dataclasses.replace(CONFIG, address=address))
+        thread.join()
 
 
 def test_requests_of_another_model_are_named(tmp_path):
@@ -199,6 +229,14 @@ def test_a_model_that_diverges_is_not_exported(tmp_path):
     with pytest.raises(UsageProblem, match="diverged .* --learning_rate below 1e"):
         serving_example.run(config)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in ("file", "file/inside"):
+        config = serving_example.Config(output_dir=str(tmp_path / folder))
+        with pytest.raises(UsageProblem, match=f"--output_dir={config.output_dir}: "):
+            serving_example.run(config)
 
 
 def test_the_command_of_the_readme_makes_a_model_that_passes(tmp_path):
