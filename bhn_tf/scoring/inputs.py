@@ -41,7 +41,9 @@ class Source(Protocol):
         """Yields the rows from `start` on, `size` at a time."""
 
 
-def open_sources(patterns: Sequence[str]) -> list[Source]:
+def open_sources(
+    patterns: str | os.PathLike | Sequence[str | os.PathLike],
+) -> list[Source]:
     """Finds the files that patterns match.
 
     Args:
@@ -54,18 +56,14 @@ def open_sources(patterns: Sequence[str]) -> list[Source]:
     Raises:
         ScoringProblem: If a pattern finds nothing, or a file of an unknown kind.
     """
-    if isinstance(patterns, str):
+    if isinstance(patterns, str | os.PathLike):
         patterns = [patterns]
     if not patterns:
         raise ScoringProblem("No input was given: name files, patterns or folders.")
     seen: set[str] = set()
     sources: list[Source] = []
     for pattern in patterns:
-        if Path(pattern).is_dir():
-            found: list[Source] = [ImageFiles.of_folder(Path(pattern))]
-        else:
-            found = _of_pattern(pattern)
-        for source in found:
+        for source in _found_by(os.fspath(pattern)):
             real = {path: os.path.realpath(path) for path in source.files}
             fresh = [path for path in source.files if real[path] not in seen]
             seen.update(real.values())
@@ -74,6 +72,15 @@ def open_sources(patterns: Sequence[str]) -> list[Source]:
             elif fresh:
                 sources.append(ImageFiles(source.name, fresh))
     return sources
+
+
+def _found_by(pattern: str) -> list[Source]:
+    try:
+        if os.path.isdir(pattern):
+            return [ImageFiles.of_folder(Path(pattern))]
+        return _of_pattern(pattern)
+    except OSError as error:
+        raise ScoringProblem(f"{text_of(pattern)} cannot be read: {error}.") from error
 
 
 def _of_pattern(pattern) -> list[Source]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class Summary:
 
 def score_files(
     saved_model,
-    inputs: Sequence[str],
+    inputs: str | os.PathLike | Sequence[str | os.PathLike],
     output,
     *,
     format: str = "",

@@ -96,6 +96,8 @@ def test_images_for_a_model_of_vectors(vectors, pictures, tmp_path):
     [
         ({"inputs": ["nowhere-*.npy"]}, "No file matches"),
         ({"inputs": []}, "No input"),
+        # As after a comma too much, which is not the folder where one works.
+        ({"inputs": ["x.npy", ""]}, "No file matches ''"),
         ({"inputs": ["setup.txt"]}, "no file that can be scored"),
         ({"inputs": ["."]}, "holds no images"),
         ({"output": "x.npy"}, "is a file"),

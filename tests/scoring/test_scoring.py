@@ -32,6 +32,13 @@ def test_arrays_of_several_files(vectors, x, tmp_path):
     assert len(list((tmp_path / "out.csv").glob("part-*"))) == 4
 
 
+def test_inputs_may_be_paths(vectors, x, tmp_path):
+    np.save(tmp_path / "x 0.npy", x)
+    for name, inputs in (("one", tmp_path / "x 0.npy"), ("all", [tmp_path / "*.npy"])):
+        summary = scoring.score_files(vectors, inputs, tmp_path / f"{name}.csv")
+        assert summary.num_rows == NUM_ROWS
+
+
 @pytest.mark.parametrize("ending", ["tfrecord", "tfrecord-00000-of-00001.gz"])
 def test_examples_of_numbers(vectors, x, tmp_path, ending):
     records = [example(inputs=row, id=[f"row {i}".encode()]) for i, row in enumerate(x)]
