@@ -102,10 +102,15 @@ class Finetune:
     def load(self) -> dict:
         """Returns "train" and "test" as `(x, y)`, and what belongs to them.
 
-        That is "num_classes", "anomalies" by name, and the "model" that --model names,
-        with the checksum of its file.
+        That is "num_classes", "anomalies" by name, and the checksum of the file that
+        --model names.
         """
         config = self.config
+        if config.model and config.epochs:
+            raise UsageProblem(
+                f"--epochs={config.epochs} is for a network that is trained here, and "
+                "that of --model is trained: give --finetune_epochs."
+            )
         given = load_network(config.model) if config.model else None
         load = _load_text if config.dataset == MANUAL else _load_images
         if given is None and (config.network == "gru") != (load is _load_text):
@@ -118,7 +123,7 @@ class Finetune:
         if given is not None:
             require_suitable(given, config, data)
             data["checksum of --model"] = zlib.crc32(Path(config.model).read_bytes())
-        return {**data, "model": given}
+        return data
 
     def compute(self, folder: RunFolder, data: dict) -> dict:
         return _finetune(self.config, folder, data)
@@ -167,13 +172,15 @@ def _load_text(config: Config) -> dict:
 
 def _finetune(config: Config, folder: RunFolder, data: dict) -> dict:
     x, y = data["train"]
-    given = data["model"]
     steps_per_epoch = steps_of_epoch(len(x), config.batch_size)
-    epochs = _num_epochs(config, len(x)) if given is None else 0
+    epochs = 0 if config.model else _num_epochs(config, len(x))
 
     def make_original():
-        network = given or make_network(
-            config.network, x.shape[1:], data["num_classes"]
+        # Read here, in the strategy's scope, so that all replicas have the weights.
+        network = (
+            load_network(config.model)
+            if config.model
+            else make_network(config.network, x.shape[1:], data["num_classes"])
         )
         model = baselines.Deterministic(network)
         return methods.compiled(model, config, max(epochs, 1) * steps_per_epoch)

