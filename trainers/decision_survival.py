@@ -78,14 +78,21 @@ def load(config) -> dict[str, Waits]:
     """
     path = Path(config.survival_rivals)
     try:
-        sets = json.loads(path.read_text())["sets"]
-        return {name: _waits(sets[name]) for name in config.survival_sets}
-    except (OSError, ValueError, KeyError) as error:
+        sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
+        found = {name: _waits(sets[name]) for name in config.survival_sets}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageProblem(
             f"--survival_rivals={path} cannot be read ({error!r}). "
             "`python -m benchmarks.survival_rivals` writes it, in an environment with "
             "lifelines."
         ) from error
+    for name, waits in found.items():
+        if config.repetitions > len(waits.repetitions):
+            raise UsageProblem(
+                f"--repetitions={config.repetitions}: {path} has the answers of "
+                f"{len(waits.repetitions)} repetitions of {name}."
+            )
+    return found
 
 
 def _waits(entry: dict) -> Waits:
@@ -103,7 +110,7 @@ def compute(config, folder: RunFolder, sets: dict[str, Waits]) -> list[dict]:
     for name, waits in sets.items():
         kept = KeptRows(folder, f"survival_{name}")
         found = {row["repetition"] for row in kept.read()}
-        missing = set(range(min(config.repetitions, len(waits.repetitions)))) - found
+        missing = set(range(config.repetitions)) - found
         # A smoke run only shows that all parts work, and need not choose.
         candidates = CANDIDATES[:1] if config.is_smoke else CANDIDATES
         fitters = {each: _fitter(config, each, waits.x.shape[1]) for each in candidates}

@@ -84,15 +84,29 @@ def load_set(data_dir: str, name: str, num_splits: int) -> UciSet:
             )
             for split in range(min(num_splits, available))
         ]
-        for numbers in splits:
-            rows.take(np.concatenate(numbers))
+        _check(rows, splits)
     except (OSError, ValueError, IndexError) as error:
         raise UsageProblem(f"--data_dir: {folder} cannot be read: {error}") from error
     return UciSet(rows, splits)
 
 
+def _check(rows: Rows, splits: list) -> None:
+    """Raises `ValueError` or `IndexError` if nothing could be learned or measured."""
+    if not splits:
+        raise ValueError("there is no index_train_0.txt with an index_test_0.txt")
+    if not all(np.isfinite(part).all() for part in rows):
+        raise ValueError("data.txt holds numbers that are not finite")
+    for split, (train, test) in enumerate(splits):
+        rows.take(np.concatenate([train, test]))
+        if not len(train) or not len(test) or np.intersect1d(train, test).size:
+            raise ValueError(
+                f"split {split} has no rows to learn from or to test, or the same ones"
+            )
+
+
 def _row_numbers(path: Path) -> np.ndarray:
-    return np.loadtxt(path, ndmin=1).astype("int64")
+    # `numpy.loadtxt` would warn of an empty file, which is refused later.
+    return np.array(path.read_text(encoding="utf-8").split(), float).astype("int64")
 
 
 class Standard(NamedTuple):

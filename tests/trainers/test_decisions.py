@@ -78,10 +78,26 @@ def test_what_another_part_has_found_stays(finished, capsys):
         ({"parts": ("mnist",)}, "--parts=mnist"),
         ({"image_sets": ("nowhere",)}, "--image_sets=nowhere"),
         ({"parts": ("survival",), "survival_rivals": "/nowhere"}, "--survival_rivals"),
+        (
+            {
+                "parts": ("survival",),
+                "survival_rivals": str(RIVALS),
+                "repetitions": 4,
+            },
+            "--repetitions=4: .* 3 repetitions of rossi",
+        ),
     ],
 )
 def test_flags_without_sense_are_named(flags, message, tmp_path):
     check_refused(decisions, message, tmp_path / "run", flags)
+
+
+@pytest.mark.parametrize("sets", [[], {"lung": []}, {"lung": {"rows": 1}}])
+def test_rivals_with_other_content_are_named(sets, tmp_path):
+    (tmp_path / "rivals.json").write_text(json.dumps({"sets": sets}))
+    flags = {"parts": ("survival",), "survival_sets": ("lung",)}
+    flags["survival_rivals"] = str(tmp_path / "rivals.json")
+    check_refused(decisions, "rivals.json cannot be read", tmp_path / "run", flags)
 
 
 def write_folder(folder, size, per_class):

