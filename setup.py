@@ -7,7 +7,8 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 VERSION = re.search(
-    r'__version__ = "(.+)"', (ROOT / "bhn_tf" / "version.py").read_text()
+    r'__version__ = "(.+)"',
+    (ROOT / "bhn_tf" / "version.py").read_text(encoding="utf-8"),
 ).group(1)
 
 # TensorFlow Probability 0.25 is the newest release and needs tf_keras, the Keras 2 of
@@ -37,7 +38,7 @@ setup(
     version=VERSION,
     description="Bayesian hypernetworks for Keras: networks that know when they do "
     "not know.",
-    long_description=(ROOT / "README.md").read_text(),
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["bhn_tf", "bhn_tf.*", "trainers", "trainers.*"]),

@@ -79,7 +79,12 @@ class Config(CommonConfig):
     units: tuple = flag((256,), "Units of the dense layers.", **sizes())
     kl_weight: float = flag(1.0, "Weight of the KL; 1 is the bound.", **positive())
     initial_stddev: float = flag(0.1, "First std of the scales.", **positive())
-    target_accuracy: float = flag(0.9, "For the labels needed.", **positive())
+    target_accuracy: float = flag(
+        0.9,
+        "For the labels needed.",
+        check=lambda v: 0 < v <= 1,
+        advice="above 0 and at most 1, such as 0.9 for 90 %",
+    )
     stop_at_target: bool = flag(False, "End a run once it has the target accuracy.")
 
 

@@ -24,7 +24,7 @@ from trainers.comparison import (
     train_methods,
     training_rows,
 )
-from trainers.config import at_least, flag, numbers, run_binary
+from trainers.config import at_least, flag, run_binary
 from trainers.image_sets import load_splits, num_classes
 from trainers.methods import METHOD_NAMES
 from trainers.run_folder import RunFolder
@@ -68,7 +68,8 @@ class Config(ComparisonConfig):
             0.5,
         ),
         "Step sizes, in the units of images in [0, 1].",
-        **numbers(1.0),
+        check=lambda v: v and all(0 <= step <= 1 for step in v) and max(v) > 0,
+        advice="numbers from 0 to 1 separated by commas, not only 0",
     )
     gradient_samples: tuple = flag(
         (1, 32),

@@ -7,12 +7,16 @@ all trainers can be imported in one process.
 import contextlib
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from absl import app, flags, logging
+
+# NumPy's seeds end at 2**32; trials and splits count on from the first one.
+_LARGEST_SEED = 4_000_000_000
 
 
 class UsageProblem(Exception):
@@ -35,6 +39,14 @@ def flag(default, help_text: str, check: Callable | None = None, advice: str = "
 def at_least(minimum: int):
     """Arguments of `flag` for a number with a lower bound."""
     return {"check": lambda v: v >= minimum, "advice": f"at least {minimum}"}
+
+
+def between(minimum: int, maximum: int):
+    """Arguments of `flag` for a number with two bounds."""
+    return {
+        "check": lambda v: minimum <= v <= maximum,
+        "advice": f"from {minimum} to {maximum}",
+    }
 
 
 def positive():
@@ -133,7 +145,7 @@ class CommonConfig(CheckedConfig):
     output_dir: str = flag(
         "", "Folder of results; empty for runs/<trainer>.", **local()
     )
-    seed: int = flag(0, "Seed of everything random.", **at_least(0))
+    seed: int = flag(0, "Seed of everything random.", **between(0, _LARGEST_SEED))
     epochs: int = flag(
         0, "Passes over the training data; 0 chooses by their number.", **at_least(0)
     )
@@ -221,7 +233,7 @@ def read_flags(config_class, arguments, flag_values=flags.FLAGS):
         value = flag_values[field.name].value
         if isinstance(field.default, tuple):
             value = _parse_tuple(field, value)
-        values[field.name] = value
+        values[field.name] = _with_home(value)
     return config_class(**values)
 
 
@@ -234,6 +246,13 @@ def _parse_tuple(field, texts):
             f"--{field.name}={','.join(texts)} makes no sense: it has to be "
             f"{field.metadata['advice']}."
         ) from None
+
+
+def _with_home(value):
+    """Replaces the ~ of paths, which shells leave behind "=" and commas."""
+    if isinstance(value, tuple):
+        return tuple(map(_with_home, value))
+    return os.path.expanduser(value) if isinstance(value, str) else value
 
 
 def run_binary(config_class, run: Callable) -> None:

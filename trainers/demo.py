@@ -16,7 +16,7 @@ import threading
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.signatures import MOST_SAMPLES
 from trainers import serve_check
-from trainers.config import CheckedConfig, UsageProblem, flag, run_binary
+from trainers.config import CheckedConfig, UsageProblem, between, flag, run_binary
 
 #: How long a client may be silent; it has twice as long to send its question.
 _SECONDS = 30.0
@@ -34,8 +34,7 @@ class Config(CheckedConfig):
     num_draws: int = flag(
         32,
         "S, networks that vote.",
-        check=lambda v: 1 <= v <= MOST_SAMPLES,
-        advice=f"from 1 to {MOST_SAMPLES}",
+        **between(1, MOST_SAMPLES),
     )
     host: str = flag(
         "localhost",
@@ -44,8 +43,7 @@ class Config(CheckedConfig):
     port: int = flag(
         8000,
         "Port to listen on; 0 takes a free one.",
-        check=lambda v: 0 <= v <= 65535,
-        advice="from 0 to 65535",
+        **between(0, 65535),
     )
     output: str = flag("", "Name of the output to show, of a model of several outputs.")
 
@@ -129,7 +127,9 @@ def _server_class():
 def run(config: Config) -> None:
     """Serves until it is interrupted."""
     server = make_server(config)
-    print(f"Open http://{config.host}:{server.server_port} (Ctrl-C ends).", flush=True)
+    # In an address, colons of IPv6 stand in brackets.
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    print(f"Open http://{host}:{server.server_port} (Ctrl-C ends).", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

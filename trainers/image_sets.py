@@ -139,7 +139,7 @@ def load_named(name: str, config: CommonConfig, flag_name: str, split=None):
     """
     try:
         return data.load(name, split, data_dir=config.data_dir or None)
-    except (ValueError, FileNotFoundError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         raise UsageProblem(
             f"--{flag_name}={name} --data_dir={config.data_dir}: {error}"
         ) from error

@@ -61,7 +61,12 @@ class RunFolder:
         self._data: dict[str, str] = {}
         self._lock = contextlib.ExitStack()
         self._be_at(Path(config.output_dir or Path("runs") / name))
-        self._check()
+        try:
+            self._check()
+        except OSError as error:
+            raise UsageProblem(
+                f"--output_dir={self.path} cannot be looked at: {error}."
+            ) from error
         self._refuse_if_in_use()
 
     def _be_at(self, path: Path) -> None:

@@ -74,6 +74,7 @@ def test_the_labels_needed_are_the_first_with_the_target_in_float32():
         ({"methods": ("bnn",)}, "--methods=bnn"),
         ({"acquisitions": ("bald", "bald")}, "--acquisitions=bald,bald"),
         ({"warm_start": "yes"}, "--warm_start=yes"),
+        ({"target_accuracy": 95.0}, "--target_accuracy=95.0 .* at most 1"),
         ({"query_size": 20, "candidate_size": 10}, "--candidate_size=10"),
         ({"initial_per_class": 5_000}, "--initial_per_class=5000"),
         ({"dataset": "digits_of_nobody"}, "--dataset=digits_of_nobody"),

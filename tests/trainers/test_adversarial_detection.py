@@ -136,6 +136,8 @@ def test_smoke_takes_few_of_the_steps():
     ("flags", "message"),
     [
         ({"epsilons": (0.1, 8.0)}, "--epsilons=0.1,8"),
+        # The mean over no step is no number.
+        ({"epsilons": (0.0,)}, "--epsilons=0.0 .* not only 0"),
         ({"gradient_samples": (1, 1)}, "--gradient_samples=1,1"),
         ({"gradient_samples": ()}, "--gradient_samples="),
         ({"dataset": "digits_of_nobody"}, "--dataset=digits_of_nobody"),

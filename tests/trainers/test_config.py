@@ -46,6 +46,8 @@ ROOT = Path(__file__).parents[2]
         ("strategy", "everywhere"),
         ("max_error_rates", (0.1, 2.0)),
         ("seed", -1),
+        # NumPy's seeds end there.
+        ("seed", 2**32),
     ],
 )
 def test_a_value_without_sense_is_refused_by_name(name, value):
@@ -88,6 +90,16 @@ def test_arguments_without_sense_are_named_and_nothing_written(
     with pytest.raises((flags.Error, app.UsageError, UsageProblem), match=message):
         run_with(f"--output_dir={tmp_path / 'run'}", *arguments)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_path_may_begin_with_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    values = flags.FlagValues()
+    config.define_flags(score.Config, values)
+    left = values(["score", "--input=a.npy,~/b.npy", "--output=~/my scores.csv"])
+    found = config.read_flags(score.Config, left, values)
+    assert found.input == ("a.npy", f"{tmp_path}/b.npy")
+    assert found.output == f"{tmp_path}/my scores.csv"
 
 
 def test_flags_that_a_trainer_would_not_use_are_not_offered():

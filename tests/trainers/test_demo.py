@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -137,6 +138,13 @@ def test_who_listens_for_others_is_asked_by_any_name(monkeypatch):
         config = dataclasses.replace(CONFIG, host=host)
         demo.make_server(config).server_close()
     assert "localhost" in asked[0] and asked[1] is None
+
+
+def test_the_address_of_a_host_with_colons_can_be_opened(monkeypatch, capsys):
+    server = mock.Mock(server_port=8000)
+    monkeypatch.setattr(demo, "make_server", lambda config: server)
+    demo.run(dataclasses.replace(CONFIG, host="::1"))
+    assert "Open http://[::1]:8000 " in capsys.readouterr().out
 
 
 def test_a_damaged_card_is_passed_over(client, tmp_path):

@@ -61,6 +61,7 @@ def test_noise_has_the_shape_of_the_data_set():
         (["mine/test"], "'test' is the name of two sets"),
         (["fashion_mnist"], "--anomalies=fashion_mnist"),
         (["no_such_set"], "--anomalies=no_such_set"),
+        ([300 * "x"], "--anomalies=xxx.* too long"),
     ],
 )
 def test_what_cannot_be_used_is_named(names, message, tmp_path):

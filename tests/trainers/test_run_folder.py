@@ -79,6 +79,12 @@ def test_another_trainers_folder_is_refused(config, overwrite):
     assert RunFolder(config, "name").read_results() == {"a": 1}
 
 
+def test_a_folder_that_cannot_be_looked_at_is_named(config):
+    long = dataclasses.replace(config, output_dir=config.output_dir + 300 * "x")
+    with pytest.raises(UsageProblem, match="--output_dir=.* cannot be looked at"):
+        RunFolder(long, "name")
+
+
 def test_looking_writes_nothing(config, tmp_path):
     assert RunFolder(config, "name").read_results() is None
     assert not list(tmp_path.iterdir())
