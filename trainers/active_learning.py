@@ -230,9 +230,8 @@ def _make_model(config: Config, shape, num_classes: int, method: str):
 def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
     (x, y), test = sets["train"], sets["test"]
     name = f"{method}-{acquisition}-{seed}"
-    num_classes = int(y.max()) + 1
     learner = active.ActiveLearner(
-        lambda: _make_model(config, x.shape[1:], num_classes, method),
+        lambda: _make_model(config, x.shape[1:], num_classes(sets), method),
         x,
         lambda ids: y[ids],
         _initial_ids(y, config.initial_per_class, seed),

@@ -1,6 +1,7 @@
 """Curves of active learning, small: the folder, and the rows asked for."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -56,6 +57,25 @@ def test_the_first_labels_are_as_many_of_each_class():
     ids = active_learning._initial_ids(labels, 2, seed=0)
     np.testing.assert_array_equal(np.bincount(labels[ids]), [2, 2, 2])
     assert len(set(ids)) == 6
+
+
+def test_a_class_of_the_test_rows_alone_has_an_output(monkeypatch):
+    found = []
+
+    def learner(make_model, *args, **kwargs):
+        make_model()
+        raise InterruptedError
+
+    monkeypatch.setattr(active_learning.active, "ActiveLearner", learner)
+    monkeypatch.setattr(
+        active_learning, "_make_model", lambda *arguments: found.append(arguments[2])
+    )
+    x, config = np.zeros((6, 2, 2, 1), "float32"), active_learning.Config()
+    labels = {"train": [0, 1, 0, 1, 0, 1], "test": [0, 1, 2, 0, 1, 2]}
+    sets = {name: (x, np.array(y)) for name, y in labels.items()}
+    with pytest.raises(InterruptedError):
+        active_learning._one_run(config, mock.Mock(), sets, "bhn", "bald", 0)
+    assert found == [3]
 
 
 def test_the_labels_needed_are_the_first_with_the_target_in_float32():
