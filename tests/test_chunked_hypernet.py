@@ -79,7 +79,9 @@ def test_a_single_chunk_is_the_plain_flow(flow):
 
 
 @every_flow
-@pytest.mark.parametrize("sizes", [[3, 2, 3, 1], [1, 3]])
+@pytest.mark.parametrize(
+    "sizes", [[3, 2, 3, 1], pytest.param([1, 3], marks=pytest.mark.slow)]
+)
 def test_a_chunk_depends_on_itself_and_on_the_first(flow, sizes):
     """Short chunks are padded with values that have neither noise nor density."""
     hypernet = small(flow, 3, layer_sizes=sizes, num_layers=3)
@@ -167,7 +169,9 @@ def common_factor(size):
     return target, kl
 
 
-@every_flow
+@pytest.mark.parametrize(
+    "flow", ["realnvp", pytest.param("iaf", marks=pytest.mark.slow)]
+)
 def test_it_comes_closer_to_dependent_chunks_than_a_mean_field(flow):
     target, kl_of_mean_field = common_factor(24)
     keras.utils.set_random_seed(0)

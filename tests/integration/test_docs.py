@@ -17,6 +17,15 @@ DOCUMENTS = sorted(
 )
 # The reference is generated from docstrings, whose examples have their own test.
 PAGES = sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "reference.md"})
+# They train several models, in ways that the tests of their packages also go.
+SLOW = {
+    "active_learning",
+    "adversaries",
+    "decisions",
+    "diagnosis",
+    "regression",
+    "sklearn",
+}
 
 
 def script(page: Path) -> str:
@@ -50,7 +59,13 @@ def test_the_readme(run):
     assert 80 <= share <= 99
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in SLOW))
+        for page in PAGES
+    ],
+)
 def test_a_page_of_docs(page, run):
     assert script(page).strip(), "a page without an example"
     run(page)

@@ -93,7 +93,7 @@ def test_nothing_is_known_about_a_row_of_nan(name):
 
 
 @each_family
-@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow), 0.95])
 def test_interval_holds_the_quantiles_of_the_mixture(name, level):
     family = ALL[name]
     parts, raws = raw_outputs(family, leading=(5, 3, 1))

@@ -170,7 +170,10 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize(
+    "ours",
+    ["bayesian", pytest.param("deterministic", marks=pytest.mark.slow)],
+)
 def test_layers(ours, name):
     stock, model = twins(lambda: network(LAYERS[name]()), OURS[ours])
     assert_same_fit(stock, model, validation_split=0.25)
