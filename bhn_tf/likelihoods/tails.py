@@ -41,7 +41,8 @@ def log_tails(distribution, y, is_discrete: bool = False):
     lower, upper = _tails(distribution, y, is_discrete)
     density = distribution.log_prob(y)
     is_outside = tf.logical_or(*outside(distribution, y, density))
-    density = tf.where(is_outside, -float("inf"), density)
+    # In this order the number takes the dtype of the tensor, which may be float64.
+    density = tf.where(~is_outside, density, -float("inf"))
     if is_discrete:
         # Between possible values, TFP's interpolation means nothing.
         density = tf.where(_is_possible(distribution, y), density, -float("inf"))

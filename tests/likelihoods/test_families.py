@@ -135,6 +135,25 @@ def test_a_graph_of_any_number_of_rows_answers_the_same(name):
         np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
 
 
+@each_family
+def test_outputs_of_float64_are_answered_in_float64(name):
+    """As under Keras's policy of that name."""
+    family = ALL[name]
+    _, raws = raw_outputs(family, leading=(5, 3, 1))
+    likelihood, y = family.make(), family.labels[:, 0, :1]
+
+    def answers(raws):
+        summary = likelihood.summarize(raws)
+        tails = likelihood.log_tails(y.astype(raws.dtype), raws)
+        return [*summary.values(), *likelihood.interval(raws, 0.9), *tails]
+
+    for found, expected in zip(
+        answers(raws.astype("float64")), answers(raws), strict=True
+    ):
+        assert found.dtype == tf.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["laplace", "poisson"])
 def test_intervals_can_be_compiled(name):
     _, raws = raw_outputs(ALL[name], leading=(5, 3, 1))
