@@ -103,6 +103,16 @@ class Distribution(Distributional):
             is_possible = common_support(self.distribution(rows))
         return valid & is_possible(y)
 
+    def neutral_outputs(self, raw, counted, element_shape):
+        # The function may make any element of any outputs on the last axis, so these
+        # are replaced where none of their elements counts.
+        last = range(raw.shape.rank - 1, len(element_shape))
+        counted = tf.reduce_any(counted, axis=list(last))
+        missing = raw.shape.rank - counted.shape.rank
+        return tf.where(
+            counted[(..., *[None] * missing)], raw, tf.constant(0.5, raw.dtype)
+        )
+
     def neutral_label(self, raw):
         return tf.stop_gradient(self.distribution(raw).sample(seed=(0, 0)))
 

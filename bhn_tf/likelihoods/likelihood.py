@@ -121,6 +121,17 @@ class Likelihood:
         """A label possible for any raw outputs, to replace labels that do not count."""
         return 0
 
+    def neutral_outputs(self, raw, counted, element_shape) -> tf.Tensor:
+        """Replaces raw outputs of elements that do not count.
+
+        Args:
+            raw: Raw outputs of one draw, [B, ...].
+            counted: Booleans with the elements' axes; see `counted_elements`.
+            element_shape: Shape of the elements.
+        """
+        # 0.5 is harmless as a logit, as a probability and as a number.
+        return neutral_where_uncounted(raw, counted, element_shape, 0.5)
+
     def clipped(self, log_prob, raw_shape) -> tf.Tensor:
         """The elements' log-probabilities as training uses them."""
         return log_prob
@@ -204,8 +215,7 @@ class Likelihood:
         )
         counted = both(real, None if weight is None else weight != 0)
         if counted is not None:
-            # 0.5 is harmless as a logit, as a probability and as a number.
-            raw = neutral_where_uncounted(raw, counted, shape, 0.5)
+            raw = self.neutral_outputs(raw, counted, shape)
             y = neutral_where_uncounted(y, counted, shape, self.neutral_label(raw))
         elements = finish(self.element_log_prob(y, raw), raw.shape)
         if weight is not None:
@@ -315,9 +325,8 @@ class Likelihood:
         labels = self.coded_labels(y, (None, *raw_shape[1:])).numpy()
         labels = labels[tf.broadcast_to(counted, valid.shape).numpy()]
         raise ValueError(
-            f"Labels of shape {y.shape}, dtype {y.dtype} and values from "
-            f"{labels.min()} to {labels.max()} do not fit: "
-            f"{self.label_advice(raw_shape)}"
+            f"Labels of shape {y.shape}, dtype {y.dtype} and {_described(labels)} do "
+            f"not fit: {self.label_advice(raw_shape)}"
         )
 
     def _valid_and_counted(self, y, raw_shape, weight, mask):
@@ -359,6 +368,17 @@ def _refuse_dictionary(y) -> None:
             f"Got a dictionary of labels, {sorted(y)}, for a network with one output. "
             "Give its labels as they are."
         )
+
+
+def _described(labels) -> str:
+    """The range of labels, for an error; one NaN does not hide the others."""
+    is_nan = labels != labels
+    known, found = labels[~is_nan], []
+    if known.size:
+        found.append(f"values from {known.min()} to {known.max()}")
+    if is_nan.any():
+        found.append(f"{is_nan.sum()} NaN")
+    return ", ".join(found)
 
 
 def _sum_of_rows(elements):

@@ -38,6 +38,31 @@ def test_several_numbers_of_one_event_are_judged_together():
         likelihood.interval(RAW[None], 0.9)
 
 
+@pytest.mark.parametrize("way", ["weight", "mask"])
+def test_a_function_may_take_its_outputs_in_any_order(way):
+    """What does not count takes nothing from its neighbours in the row."""
+
+    def beside_each_other(raw):
+        return tfd.Normal(raw[..., ::2], tf.exp(raw[..., 1::2]))
+
+    def one_for_all(raw):
+        return tfd.Normal(tf.repeat(raw[..., :1], 2, axis=-1), tf.exp(raw[..., 1:]))
+
+    raw = np.random.default_rng(2).normal(size=(3, 4)).astype("float32")
+    counted = np.array([[True, False], [True, True], [False, False]])
+    for function, raw_size in ((beside_each_other, 4), (one_for_all, 3)):
+        outputs = raw[:, :raw_size].copy()
+        y = np.zeros([3, 2], "float32")
+        elements = function(tf.constant(outputs)).log_prob(y).numpy()
+        outputs[2], y[~counted] = np.nan, np.nan
+        outputs = tf.constant(outputs)
+        with tf.GradientTape() as tape:
+            tape.watch(outputs)
+            found = Distribution(function).log_prob(y, outputs, **{way: counted})
+        np.testing.assert_allclose(found, (elements * counted).sum(axis=1), rtol=1e-5)
+        assert np.isfinite(tape.gradient(found, outputs)).all()
+
+
 def test_an_axis_of_outputs_may_be_used_up():
     """Three outputs make one number per row, and labels have no axis of outputs."""
 

@@ -128,6 +128,15 @@ def test_the_error_shows_the_labels_that_count():
         Categorical(True).check_labels(y, (None, 2, 3), weight=[[1, 1], [0, 1]])
 
 
+@pytest.mark.parametrize(
+    ("y", "found"),
+    [([0.5, np.nan, 7.0], "values from 0.5 to 7.0, 1 NaN"), ([np.nan] * 3, "3 NaN")],
+)
+def test_a_missing_label_does_not_hide_the_others_in_the_error(y, found):
+    with pytest.raises(ValueError, match=f"and {found} do not fit: give a finite"):
+        Gaussian().check_labels(y, (None, 1))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_precision_of_the_outputs_is_kept(dtype):
     log_prob = Categorical(True).log_prob(
