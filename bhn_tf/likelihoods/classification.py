@@ -191,6 +191,12 @@ class Categorical(_FromActivation):
 
     def label_advice(self, raw_shape):
         classes = raw_shape[-1]
+        if classes == 1:
+            return (
+                "the network has a single output, and `Categorical` needs one for each "
+                "class. For yes or no, one output is enough with "
+                "`likelihood='bernoulli'`."
+            )
         return (
             f"the network has {classes} classes, so give class numbers from 0 to "
             f"{classes - 1}, or one-hot rows of {classes}."
@@ -257,7 +263,13 @@ class Bernoulli(_FromActivation):
         raw = at_least_float32(raw)
         y = match_targets(y, raw.shape, raw.dtype)
         if self.from_logits:
-            return -tf.nn.sigmoid_cross_entropy_with_logits(y, raw)
+            # An answer that an infinite logit rules out: 0 times it would be NaN.
+            is_sure = tf.math.is_inf(raw)
+            impossible = tf.constant(-float("inf"), raw.dtype)
+            sure = tf.where(y == tf.sigmoid(raw), tf.zeros_like(raw), impossible)
+            finite = tf.where(is_sure, tf.zeros_like(raw), raw)
+            log_prob = -tf.nn.sigmoid_cross_entropy_with_logits(y, finite)
+            return tf.where(is_sure, sure, log_prob)
         return y * _log(raw) + (1 - y) * _log(1 - raw)
 
     def summarize(self, raws, mask=None):

@@ -55,6 +55,21 @@ def test_labels_of_another_shape_are_refused(shape):
         Bernoulli(from_logits=True).log_prob(np.zeros(shape), LOGITS)
 
 
+def test_an_answer_that_is_ruled_out_costs_the_others_nothing():
+    """With -inf, as in a mask of logits."""
+    raw = tf.constant([[1.0, -np.inf], [np.inf, 1.0]])
+    likelihood = Bernoulli(from_logits=True)
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        log_prob = likelihood.log_prob([[1, 0], [1, 1]], raw)
+    np.testing.assert_allclose(log_prob, np.log(tf.sigmoid([1.0, 1.0])), rtol=1e-6)
+    assert np.isfinite(tape.gradient(log_prob, raw)).all()
+    # What is impossible, or likely to some degree, is not sure.
+    for label in (1.0, 0.5):
+        assert likelihood.log_prob([label], [[-np.inf]]) == -np.inf
+    assert np.isnan(likelihood.log_prob([0], [[np.nan]]))
+
+
 @pytest.mark.parametrize("from_logits", [True, False])
 def test_saturated_outputs_stay_finite(from_logits):
     raw = tf.constant([[1e4, -1e4]] if from_logits else [[1.0, 0.0]])

@@ -81,6 +81,11 @@ def test_labels_without_a_meaning_are_refused(labels):
         likelihood.check_labels(labels, (None, 4))
 
 
+def test_one_output_is_no_class_of_several():
+    with pytest.raises(ValueError, match="single output.*likelihood='bernoulli'"):
+        Categorical(from_logits=True).check_labels([0, 1], (None, 1))
+
+
 @pytest.mark.parametrize("shape", [(5, 3), (5, 2, 2), ()])
 def test_labels_of_another_shape_are_refused(shape):
     likelihood = Categorical(from_logits=True)
