@@ -208,9 +208,14 @@ def _require_one_shape(y, predicted, words: str) -> None:
 
 def _unstacked(y, stacked, what: str, which: str) -> tuple:
     """Targets, and the two numbers for each from a last axis of 2."""
+    shape = tuple(stacked.shape)
+    if not shape or shape[-1] not in (2, None):
+        raise ValueError(
+            f"Got {what} of shape {shape}: expected {which} on the last axis, and "
+            "nothing else."
+        )
     first, second = stacked[..., 0], stacked[..., 1]
     y, _ = _of_one_rank(y, first)
-    shape = tuple(stacked.shape)
     _require_one_shape(y, first, f"{what} of shape {shape}, {which} on the last axis")
     return y, first, second
 

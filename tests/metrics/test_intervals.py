@@ -202,6 +202,16 @@ def test_size_of_sets_of_probabilities():
     assert np.isnan(metric([0, 0], [[np.nan, 0.5], [0.9, 0.1]]))
 
 
+@pytest.mark.parametrize(
+    "metric", [metrics.IntervalCoverage(), metrics.CRPS()], ids=lambda m: m.name
+)
+@pytest.mark.parametrize("size", [1, 3])
+def test_other_numbers_of_bounds_are_refused(metric, size):
+    """Of three quantiles the upper one is not the second."""
+    with pytest.raises(ValueError, match=rf"\(4, {size}\): expected .* last axis"):
+        metric.update_state(Y, np.zeros([4, size]))
+
+
 def test_targets_of_several_axes_may_have_a_last_one_of_one():
     targets, bounds = np.full((2, 3, 1), 0.5), np.zeros((2, 3, 2))
     bounds[:, 1:, 1] = 1.0
