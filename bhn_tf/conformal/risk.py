@@ -61,15 +61,23 @@ def controlled_threshold(
         answers no rows.
 
     Raises:
-        ValueError: If rows do not match, there are none, or a number is not a
-            probability.
+        ValueError: If rows do not match, there are none, an error is neither 1 nor 0,
+            or a number is not a probability.
 
     Example:
         >>> controlled_threshold(np.arange(400.0), np.arange(400) > 350, 0.02, 0.95)
         RejectThreshold(threshold=352.0, coverage=0.8825, risk=0.0056657223796034)
     """
     scores = np.ravel(scores).astype("float64")
-    errors = np.ravel(errors).astype(bool)
+    errors = np.ravel(errors)
+    others = errors[~np.isin(errors, [0, 1])]
+    if others.size:
+        raise ValueError(
+            "Wrong answers are counted, so that an error is 1 (wrong) or 0 (right); "
+            f"got {others[:5].tolist()}. Say of each loss whether it is an error, such "
+            "as `losses > limit`."
+        )
+    errors = errors.astype(bool)
     for name, value in (("max_error_rate", max_error_rate), ("confidence", confidence)):
         check_probability(name, value)
     if scores.size != errors.size or not scores.size:

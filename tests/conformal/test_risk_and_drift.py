@@ -85,6 +85,13 @@ def test_numbers_that_are_no_probabilities_are_refused():
         controlled_threshold([0.1, 0.2], [0], 0.1, 0.9)
 
 
+@pytest.mark.parametrize("error", [0.01, 2, math.nan])
+def test_losses_are_not_counted_as_wrong_answers(error):
+    errors = np.array([0.0] * 399 + [error])
+    with pytest.raises(ValueError, match="1 .wrong. or 0 .right."):
+        controlled_threshold(np.arange(400.0), errors, 0.02, 0.95)
+
+
 # -- drift -----------------------------------------------------------------
 
 
