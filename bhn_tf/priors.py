@@ -231,6 +231,9 @@ def serialize(distribution: tfd.Distribution | Trained | None) -> dict | None:
 def _serialize_value(value, where: str):
     if isinstance(value, tfd.Distribution):
         return serialize(value)
+    if isinstance(value, np.generic):
+        # NumPy's float64 is a Python float, and would make the prior one of float64.
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tf.DType):
@@ -239,7 +242,7 @@ def _serialize_value(value, where: str):
         return [_serialize_value(item, where) for item in value]
     # Of TensorFlow's types, only eager tensors have known numbers; a variable would
     # neither be trained nor saved.
-    if isinstance(value, np.ndarray | np.generic | tf.Tensor):
+    if isinstance(value, np.ndarray | tf.Tensor):
         array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
         if array.dtype.kind in "biuf":
             return array.tolist()

@@ -50,6 +50,8 @@ def make_model(random="scale", **kwargs):
         ({"prior_loc": "unit_inputs"}, tfd.Normal(tf.zeros(6), 1.0)),
         ({"prior_loc": np.arange(6.0)}, tfd.Normal(tf.range(6.0), 1.0)),
         ({"prior": tfd.Laplace(0.0, 0.5)}, tfd.Laplace(tf.zeros(6), 0.5)),
+        # NumPy's numbers make distributions of float64.
+        ({"prior": tfd.Laplace(0.0, np.float64(0.5))}, tfd.Laplace(tf.zeros(6), 0.5)),
         ({"prior": tfd.Normal(tf.range(6.0), 1.0)}, tfd.Normal(tf.range(6.0), 1.0)),
         ({"prior": MIXTURE}, MIXTURE),
     ],
