@@ -5,6 +5,12 @@ import keras
 from bhn_tf.layers.einsum_dense import WeightNormEinsumDense
 from bhn_tf.layers.random_parts import RandomParts
 
+_ARGUMENTS = (
+    *("name", "equation", "bias_axes", "activation", "activity_regularizer"),
+    *("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
+    *("bias_initializer", "bias_regularizer", "bias_constraint"),
+)
+
 
 class _WeightNormAttention(RandomParts):
     def __setattr__(self, name, value):
@@ -12,10 +18,11 @@ class _WeightNormAttention(RandomParts):
         # each as it is set, before it has weights, works for any name and number of
         # projections; masks, dropout and the product stay Keras's own.
         if type(value) is keras.layers.EinsumDense and not value.built:
-            initializer = keras.initializers.serialize(self.scale_initializer)
-            arguments = {"random": self.random, "scale_initializer": initializer}
-            config = {**value.get_config(), **arguments}
-            value = WeightNormEinsumDense.from_config(config)
+            value = WeightNormEinsumDense(
+                **_arguments_of(value),
+                random=self.random,
+                scale_initializer=_cloned(self.scale_initializer),
+            )
         super().__setattr__(name, value)
 
     def quantize(self, *args, **kwargs):
@@ -23,6 +30,23 @@ class _WeightNormAttention(RandomParts):
             f"{type(self).__name__} does not support quantisation. `model.draw()` "
             "gives an ordinary network to quantise."
         )
+
+
+def _arguments_of(projection) -> dict:
+    """The arguments that Keras gives to a projection.
+
+    They are objects, not a configuration, in which Keras looks for functions and
+    classes by name.
+    """
+    arguments = {name: _cloned(getattr(projection, name)) for name in _ARGUMENTS}
+    shape, dtype = projection.partial_output_shape, projection.dtype_policy
+    return {**arguments, "output_shape": shape, "dtype": dtype}
+
+
+def _cloned(value):
+    """An initializer for one projection alone, so that others draw other values."""
+    is_initializer = isinstance(value, keras.initializers.Initializer)
+    return value.clone() if is_initializer else value
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

@@ -66,8 +66,10 @@ class WeightNorm(RandomLayer):
     #: convolution has far fewer weights than outputs.
     SCALES_KERNEL = False
 
-    # An attribute of the Keras layer.
+    # Attributes of the Keras layer.
     compute_dtype: str
+    dtype_policy: keras.DTypePolicy
+    quantization_mode: str | None
 
     def __init__(self, *args, random="scale", scale_initializer=None, **kwargs):
         if kwargs.get("lora_rank") or kwargs.get("quantization_config"):
@@ -77,6 +79,12 @@ class WeightNorm(RandomLayer):
                 "a direction. Leave them out."
             )
         super().__init__(*args, random=random, **kwargs)
+        if self.quantization_mode is not None:
+            raise ValueError(
+                f"{type(self).__name__} cannot have the quantised dtype policy "
+                f"{self.dtype_policy.name!r}: the kernel of a weight-normalised layer "
+                "is a direction. `model.draw()` gives an ordinary network to quantise."
+            )
         self.scale_initializer = keras.initializers.get(scale_initializer)
 
     @property

@@ -109,6 +109,37 @@ def test_dropout_of_scores_is_that_of_keras():
     assert np.abs(results - layer(QUERY, VALUE)).max() > 1e-2
 
 
+class Twos(keras.initializers.Initializer):
+    """Not registered, so that Keras does not know it by its name."""
+
+    def __call__(self, shape, dtype=None):
+        return tf.fill(shape, tf.constant(2, dtype or "float32"))
+
+
+@pytest.mark.parametrize("name", ["heads", "groups"])
+def test_functions_and_classes_of_ones_own(name):
+    layer_class, arguments = LAYERS[name]
+    own = {
+        "kernel_initializer": Twos(),
+        "kernel_regularizer": tf.reduce_sum,
+        "bias_constraint": lambda bias: bias,
+    }
+    layer, twin = pair(layer_class, {**arguments, **own})
+    assert_close(layer(QUERY, VALUE), twin(QUERY, VALUE), 1e-5)
+    np.testing.assert_allclose(sum(layer.losses), sum(twin.losses), rtol=1e-5)
+    for initializer in (Twos(), lambda shape, dtype=None: Twos()(shape, dtype)):
+        layer = layer_class(**arguments, scale_initializer=initializer)
+        layer.build(QUERY.shape, VALUE.shape)
+        assert all((weight.numpy() == 2).all() for weight in layer.generated_weights)
+
+
+def test_scales_of_projections_are_drawn_one_by_one():
+    layer = WeightNormMultiHeadAttention(2, 3, scale_initializer="random_normal")
+    layer.build(QUERY.shape, VALUE.shape)
+    query, key = (part.scale.numpy() for part in layer.random_parts[:2])
+    assert np.abs(query - key).min() > 0
+
+
 def test_masks_pass_through():
     layer, twin = pair(*LAYERS["heads"])
     padded = np.where(rows_of(6)[..., None], QUERY, 0)

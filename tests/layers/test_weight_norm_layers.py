@@ -31,6 +31,21 @@ def test_what_would_replace_the_kernel_is_refused(make, argument):
         make(**argument)
 
 
+@pytest.mark.parametrize("policy", ["int8_from_float32", "float8_from_mixed_float16"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kwargs: WeightNormDense(3, **kwargs),
+        lambda **kwargs: WeightNormConv2D(3, 2, **kwargs),
+        lambda **kwargs: layers.WeightNormEmbedding(3, 2, **kwargs),
+        lambda **kwargs: layers.WeightNormEinsumDense("ab,bc->ac", 2, **kwargs),
+    ],
+)
+def test_quantised_policies_are_refused(make, policy):
+    with pytest.raises(ValueError, match=f"cannot have.*{policy}.*`model.draw"):
+        make(dtype=policy)
+
+
 def test_methods_that_would_replace_the_kernel_are_refused():
     layer = WeightNormDense(3)
     layer.build((None, 4))
