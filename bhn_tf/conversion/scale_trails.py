@@ -30,6 +30,8 @@ _TRANSPARENT = tuple(
             f"{kind}{rank}D"
             for rank in (1, 2, 3)
             for kind in (
+                "AdaptiveAveragePooling",
+                "AdaptiveMaxPooling",
                 "AveragePooling",
                 "Cropping",
                 "GlobalAveragePooling",
@@ -41,6 +43,8 @@ _TRANSPARENT = tuple(
             )
         ),
     )
+    # Adaptive pooling is missing in early versions of Keras.
+    if hasattr(keras.layers, name)
 )
 
 # Normalisations of each row over the axes that they name.
@@ -153,8 +157,11 @@ def _cancels(layer, axis):
 def _axis_behind(layer, source, axis):
     """The axis of a source's outputs after a layer; `None` if the scale ends there."""
     if isinstance(layer, _TRANSPARENT):
-        is_same = not hasattr(layer, "data_format") or _channel_axis(layer) == axis
-        return axis if is_same else None
+        if not hasattr(layer, "data_format"):
+            return axis
+        # Counted in a way that also holds where pooling leaves no other axis.
+        channel, rank = _channel_axis(layer), len(layer.input.shape)
+        return channel if channel % rank == axis % rank else None
     if isinstance(layer, keras.layers.Concatenate):
         rank = len(layer.output.shape)
         return axis if layer.axis % rank == axis % rank else None

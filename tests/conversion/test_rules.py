@@ -93,6 +93,11 @@ CANCELLED = {
         layers.Cropping2D(),
     ],
     "pooling": lambda: [conv(), layers.MaxPooling2D(), layers.GlobalAveragePooling2D()],
+    "pooling behind axis 3": lambda: [
+        layers.EinsumDense("abcx,xy->abcy", (6, 6, 3), name="conv"),
+        layers.MaxPooling2D(),
+        layers.GlobalAveragePooling2D(),
+    ],
     "flattened": lambda: [conv(), layers.Flatten()],
     # relu(g x) = g relu(x) for g > 0, where no bias is in between.
     "relu without bias": lambda: [conv(use_bias=False, activation="relu")],
@@ -105,6 +110,12 @@ CANCELLED = {
     "einsum": lambda: [layers.EinsumDense("...x,xy->...y", 3, name="conv")],
     "nested": lambda: [keras.Sequential([conv()], name="inner")],
 }
+if hasattr(layers, "AdaptiveMaxPooling2D"):
+    CANCELLED["adaptive pooling"] = lambda: [
+        conv(),
+        layers.AdaptiveMaxPooling2D(3),
+        layers.AdaptiveAveragePooling2D(2),
+    ]
 NOT_CANCELLED = {
     "activation": lambda: [conv(activation="relu")],
     "activation layer": lambda: [conv(), layers.ReLU()],
