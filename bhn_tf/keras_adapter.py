@@ -110,6 +110,24 @@ def freeze_parts_of_frozen(layer: keras.Layer) -> None:
             part.trainable = False
 
 
+def num_parts_in_file(store, place: str) -> int:
+    """Returns how many layers in a list have weights in the file that is being read.
+
+    Args:
+        store: What Keras gives to a layer's `load_own_variables`. Of a file in several
+            shards only the open one is counted, and of other formats nothing.
+        place: Where the list is in the layer: attributes with slashes between them.
+    """
+
+    def is_array(name, item):
+        return True if hasattr(item, "shape") else None
+
+    file = getattr(store, "h5_file", None)
+    around = getattr(store, "_h5_entry_path", None)
+    parts = file.get(f"{around}/{place}", {}) if file else {}
+    return sum(bool(part.visititems(is_array)) for part in parts.values())
+
+
 def own_attributes(layer: keras.Layer) -> dict:
     """Returns the attributes that a class has added to those of every layer.
 

@@ -506,6 +506,30 @@ def test_weights_survive_a_file(name, tmp_path):
     np.testing.assert_array_equal(loaded(noise), model(noise))
 
 
+SAVED_AND_SMALLER = {
+    "realnvp": (lambda: RealNVP(4, (8,)), lambda: RealNVP(2, (8,))),
+    "iaf": (lambda: IAF(4, (8,)), lambda: IAF(2, (8,))),
+    "chunked": (lambda: chunked("realnvp", 3), lambda: chunked("realnvp", 2)),
+    "no flow": (lambda: RealNVP(2, (8,)), MeanField),
+}
+
+
+@pytest.mark.parametrize("pair", SAVED_AND_SMALLER.values(), ids=SAVED_AND_SMALLER)
+def test_weights_of_a_larger_hypernet_are_refused(pair, tmp_path):
+    """The steps that it lacks would be left out, silently."""
+    saved, smaller = (
+        bhn_tf.BayesianHypernet(
+            keras.Sequential([keras.Input((3,)), WeightNormDense(7)]), make()
+        )
+        for make in pair
+    )
+    saved.save_weights(tmp_path / "m.weights.h5")
+    with pytest.raises(ValueError, match=r"of another hypernet.*flow steps"):
+        smaller.load_weights(tmp_path / "m.weights.h5")
+    with pytest.warns(UserWarning, match="of another hypernet"):
+        smaller.load_weights(tmp_path / "m.weights.h5", skip_mismatch=True)
+
+
 def test_permutations_follow_the_seed():
     orders = []
     for seed in (1, 1, 2):
@@ -532,7 +556,7 @@ def test_unknown_hypernets_are_refused(identifier):
 
 
 @every_hypernet
-@pytest.mark.parametrize("stddev", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("stddev", [0.0, -1.0, float("nan"), float("inf"), 1e39])
 def test_spread_has_to_be_a_positive_number(name, stddev):
     with pytest.raises(ValueError, match="`initial_stddev` to be a positive"):
         MAKE[name](initial_stddev=stddev)
@@ -545,10 +569,13 @@ def test_spread_has_to_be_a_positive_number(name, stddev):
         {"num_layers": -1},
         {"hidden_units": (0,)},
         {"hidden_units": 8},
+        {"hidden_units": (8.5,)},
         {"max_log_scale": 0.0},
         {"max_log_scale": float("nan")},
+        {"max_log_scale": float("inf")},
         {"max_shift": 0.0},
         {"max_shift": float("nan")},
+        {"max_shift": float("inf")},
     ],
 )
 def test_sizes_have_to_make_sense(name, argument):
@@ -557,7 +584,7 @@ def test_sizes_have_to_make_sense(name, argument):
 
 
 @every_hypernet
-@pytest.mark.parametrize("mean", [float("nan"), [1.0, float("inf")], "zeros"])
+@pytest.mark.parametrize("mean", [float("nan"), [1.0, float("inf")], -1e39, "zeros"])
 def test_means_have_to_be_finite_numbers(name, mean):
     with pytest.raises(ValueError, match="`initial_mean` to be finite numbers"):
         MAKE[name](initial_mean=mean)

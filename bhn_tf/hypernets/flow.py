@@ -1,7 +1,5 @@
 """One flow over all generated values, of coupling or autoregressive layers."""
 
-import operator
-
 import keras
 import numpy as np
 
@@ -32,22 +30,23 @@ class Flow(Hypernet):
         **kwargs,
     ):
         super().__init__(initial_stddev, initial_mean, **kwargs)
-        if np.ndim(hidden_units) != 1 or not all(units >= 1 for units in hidden_units):
+        if np.ndim(hidden_units) != 1 or not all(map(_is_size, hidden_units)):
             raise ValueError(
                 "Expected `hidden_units` to be positive sizes of hidden layers, "
                 f"such as (200,), got {hidden_units!r}."
             )
-        if not max_log_scale > 0:
+        if not 0 < max_log_scale < np.inf:
             raise ValueError(
-                f"Expected `max_log_scale` to be positive, got {max_log_scale!r}."
+                "Expected `max_log_scale` to be positive and finite, "
+                f"got {max_log_scale!r}."
             )
-        if max_shift is not None and not max_shift > 0:
+        if max_shift is not None and not 0 < max_shift < np.inf:
             raise ValueError(
-                "Expected `max_shift` to be positive, or `None` for shifts without a "
-                f"bound, got {max_shift!r}."
+                "Expected `max_shift` to be positive and finite, or `None` for shifts "
+                f"without a bound, got {max_shift!r}."
             )
         self.num_layers = check_count("num_layers", num_layers, minimum=0)
-        self.hidden_units = tuple(map(operator.index, hidden_units))
+        self.hidden_units = tuple(map(int, hidden_units))
         self.max_log_scale = float(max_log_scale)
         self.permutation_seed = check_count(
             "permutation_seed", permutation_seed, minimum=0
@@ -97,6 +96,10 @@ class Flow(Hypernet):
     def from_config(cls, config):
         """Keeps the shifts of version 0.1's flows unbounded, as they were."""
         return cls(**{"max_shift": None, **config})
+
+
+def _is_size(units) -> bool:
+    return isinstance(units, int | np.integer) and int(units) >= 1
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

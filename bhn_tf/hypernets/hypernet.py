@@ -12,8 +12,12 @@ import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
+from bhn_tf import keras_adapter
 from bhn_tf.flows import ElementwiseAffine, FlowStep
 from bhn_tf.random import stateless_seed
+
+# Numbers above it are infinite in the float32 of the hypernets.
+_LARGEST = float(np.finfo("float32").max)
 
 
 class Hypernet(keras.layers.Layer):
@@ -46,7 +50,7 @@ class Hypernet(keras.layers.Layer):
 
     def __init__(self, initial_stddev: float = 0.1, initial_mean=None, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
-        if not initial_stddev > 0 or not np.isfinite(initial_stddev):
+        if not 0 < initial_stddev <= _LARGEST:
             raise ValueError(
                 "Expected `initial_stddev` to be a positive number, "
                 f"got {initial_stddev!r}."
@@ -55,7 +59,8 @@ class Hypernet(keras.layers.Layer):
         self.initial_mean = None
         if initial_mean is not None:
             mean = np.asarray(initial_mean)
-            if mean.dtype.kind not in "iuf" or not np.isfinite(mean).all():
+            is_number = mean.dtype.kind in "iuf"
+            if not is_number or not np.all(np.abs(mean) <= _LARGEST):
                 raise ValueError(
                     "Expected `initial_mean` to be finite numbers, "
                     f"got {initial_mean!r}."
@@ -186,6 +191,40 @@ class Hypernet(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+    def refuse_larger(self, num_saved: int) -> None:
+        """Refuses a file of a hypernet with more steps, which Keras would leave out.
+
+        Args:
+            num_saved: How many flow steps have weights in the file.
+
+        Raises:
+            ValueError: If this hypernet has fewer.
+        """
+        num_steps = sum(bool(step.weights) for step in self.flow_steps)
+        if num_saved > num_steps:
+            raise ValueError(
+                f"The file is of another hypernet: it has the weights of {num_saved} "
+                f"flow steps, and the hypernet {self.name!r} has {num_steps}. Give "
+                "the model a hypernet made with the arguments of the one saved."
+            )
+
+    def get_build_config(self):
+        config, parts = super().get_build_config(), self._parts()
+        frozen = [i for i, part in enumerate(parts) if not part.trainable]
+        return {**config, "frozen": frozen} if config and frozen else config
+
+    def build_from_config(self, config):
+        """Builds the hypernet, and freezes those of its parts that were frozen."""
+        super().build_from_config(config)
+        if "frozen" in config:
+            # What a layer has inside follows the layer, and may differ from it.
+            for index, part in enumerate(self._parts()):
+                part.trainable = index not in config["frozen"]
+
+    def _parts(self) -> list:
+        """Everything that may be frozen by itself: layers, and then weights."""
+        return [*keras_adapter.layers_of(self), *self.weights]
 
     def get_config(self):
         return {

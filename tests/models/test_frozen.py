@@ -1,5 +1,7 @@
 """Frozen parts stay frozen when a file is loaded, however late they are made."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
@@ -48,12 +50,30 @@ def test_a_frozen_layer_of_parts(name, tmp_path):
 @pytest.mark.parametrize("hypernet", ["realnvp", "mean_field"])
 def test_a_frozen_hypernet(hypernet, tmp_path):
     x, y = networks.data(20)
-    model = bhn_tf.BayesianHypernet(networks.plain(), hypernet)
+    model = bhn_tf.BayesianHypernet(networks.sequential(), hypernet)
     model.hypernet.trainable = False
     model.compile("adam")
     model.fit(x, y, verbose=0)
     loaded = saved_and_loaded(model, tmp_path / "model.keras")
-    assert not loaded.hypernet.trainable_variables
+    assert loaded.hypernet.weights
+    assert not any(weight.trainable for weight in loaded.hypernet.weights)
+
+
+def test_a_frozen_part_of_a_hypernet(tmp_path):
+    x, y = networks.data(20)
+    model = bhn_tf.BayesianHypernet(networks.sequential(), "realnvp")
+    model.hypernet.flow_steps[0].trainable = False
+    model.hypernet.affine.log_stddev.trainable = False
+    model.compile("adam")
+    model.fit(x, y, verbose=0)
+    loaded = saved_and_loaded(model, tmp_path / "model.keras")
+    for again in (loaded, copy.deepcopy(model)):
+        assert [w.trainable for w in again.hypernet.weights] == [
+            w.trainable for w in model.hypernet.weights
+        ]
+    thawed = loaded.hypernet.flow_steps[0]
+    thawed.trainable = True
+    assert all(weight.trainable for weight in thawed.weights)
 
 
 REALS, COUNTS = X[:, 0, :1], np.arange(20) % 4
