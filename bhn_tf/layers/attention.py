@@ -6,9 +6,17 @@ from bhn_tf.layers.einsum_dense import WeightNormEinsumDense
 from bhn_tf.layers.random_parts import RandomParts
 
 _ARGUMENTS = (
-    *("name", "equation", "bias_axes", "activation", "activity_regularizer"),
-    *("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
-    *("bias_initializer", "bias_regularizer", "bias_constraint"),
+    "name",
+    "equation",
+    "bias_axes",
+    "activation",
+    "activity_regularizer",
+    "kernel_initializer",
+    "kernel_regularizer",
+    "kernel_constraint",
+    "bias_initializer",
+    "bias_regularizer",
+    "bias_constraint",
 )
 
 
