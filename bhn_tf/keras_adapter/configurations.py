@@ -1,0 +1,57 @@
+"""What a layer is made of again: its arguments, and its parts in a file."""
+
+import inspect
+
+import keras
+
+
+def functions_of(layer) -> dict:
+    """Returns the functions that one of Keras's layers or operations was given.
+
+    They are by argument; a configuration has only a function's name, or its code
+    without the module around it. Layers of other classes have their own ways, and none
+    here.
+    """
+    if type(layer).__module__.split(".")[0] not in ("keras", "bhn_tf"):
+        return {}
+    found = {
+        argument: value
+        for argument in layer.get_config()
+        for value in (getattr(layer, name, None) for name in (argument, f"_{argument}"))
+        if inspect.isfunction(value)
+    }
+    if isinstance(layer, keras.layers.Lambda):
+        # These may hold functions.
+        found |= {"arguments": layer.arguments, "mask": layer.mask}
+    return found
+
+
+def with_objects(config: dict) -> dict:
+    """Returns a configuration with the objects that Keras has made into dictionaries.
+
+    Some are accepted by `from_config` alone, such as how a layer is quantised.
+    """
+    return {
+        argument: keras.saving.deserialize_keras_object(value)
+        if isinstance(value, dict) and "class_name" in value
+        else value
+        for argument, value in config.items()
+    }
+
+
+def num_parts_in_file(store, place: str) -> int:
+    """Returns how many layers in a list have weights in the file that is being read.
+
+    Args:
+        store: What Keras gives to a layer's `load_own_variables`. Of a file in several
+            shards only the open one is counted, and of other formats nothing.
+        place: Where the list is in the layer: attributes with slashes between them.
+    """
+
+    def is_array(name, item):
+        return True if hasattr(item, "shape") else None
+
+    file = getattr(store, "h5_file", None)
+    around = getattr(store, "_h5_entry_path", None)
+    parts = file.get(f"{around}/{place}", {}) if file else {}
+    return sum(bool(part.visititems(is_array)) for part in parts.values())
