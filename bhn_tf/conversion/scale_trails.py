@@ -159,8 +159,10 @@ def _axis_behind(layer, source, axis):
     if isinstance(layer, _TRANSPARENT):
         if not hasattr(layer, "data_format"):
             return axis
-        # Counted in a way that also holds where pooling leaves no other axis.
-        channel, rank = _channel_axis(layer), len(layer.input.shape)
+        # Counted in a way that also holds where pooling leaves no other axis. A mask
+        # may be among the inputs.
+        rank = len(keras.tree.flatten(layer.input)[0].shape)
+        channel = _channel_axis(layer)
         return channel if channel % rank == axis % rank else None
     if isinstance(layer, keras.layers.Concatenate):
         rank = len(layer.output.shape)
