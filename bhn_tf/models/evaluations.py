@@ -53,24 +53,31 @@ class Evaluations:
                     self._log_prob = _any_number(draws.log_prob)
 
     @contextlib.contextmanager
-    def one(self, draws, sums):
+    def one(self, draws, metrics):
         """Runs an evaluation under draws.
 
         Args:
             draws: The `Draws`.
-            sums: Variables of metrics to be restored if they are in use.
+            metrics: Metrics whose sums are to be restored if they are in use.
         """
         with self._lock, self.reporting(True):
-            held, sums = self.draws, sums if self._num_running else []
-            values = [keras.ops.convert_to_numpy(variable) for variable in sums]
+            held, metrics = self.draws, metrics if self._num_running else []
+            sums = [
+                (metric, list(map(keras.ops.convert_to_numpy, metric.variables)))
+                for metric in metrics
+            ]
             self._assign(draws)
             try:
                 with self.beside_training():
                     yield
             finally:
                 self._assign(held)
-                for variable, value in zip(sums, values, strict=True):
-                    variable.assign(value)
+                for metric, values in sums:
+                    if not values:
+                        # Its variables may have been made on the way.
+                        metric.reset_state()
+                    for variable, value in zip(metric.variables, values, strict=False):
+                        variable.assign(value)
 
     @contextlib.contextmanager
     def beside_training(self):

@@ -27,6 +27,13 @@ from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
 from bhn_tf.user_warnings import warn_user
 
+_COUNTS_OF_FIT = (
+    "batch_size",
+    "steps_per_epoch",
+    "validation_batch_size",
+    "validation_steps",
+)
+
 
 class Training(keras.Model):
     """Part of `PredictiveModel`: minimises its objective, and evaluates it.
@@ -282,9 +289,7 @@ class Training(keras.Model):
         arguments = {**bound.arguments}
         del arguments["self"]
         self._require_optimizer("fit")
-        check_given_counts(
-            **{name: arguments[name] for name in ("batch_size", "steps_per_epoch")}
-        )
+        check_given_counts(**{name: arguments[name] for name in _COUNTS_OF_FIT})
         given = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
@@ -453,10 +458,10 @@ class Training(keras.Model):
             self._evaluations.make_room_for(draws)
         # Within `fit`, Keras expects to find the validation's sums in the metrics.
         is_validation = feed is None
-        sums = [] if is_validation else self._sums_of_metrics()
+        metrics = [] if is_validation else self._metrics_of_evaluation()
         ranks = self._validation_ranks if is_validation else _ranks_of(feed)
         lost_named = workers.lost_workers_named(self.distribute_strategy)
-        with self._evaluations.one(draws, sums), lost_named:
+        with self._evaluations.one(draws, metrics), lost_named:
             self._keep_ranks("test_function", ranks)
             yield
             if self._evaluation_trackers.num_rows == 0:
@@ -469,11 +474,10 @@ class Training(keras.Model):
         self.objective.require_num_examples()
         require_units(self.likelihood)
 
-    def _sums_of_metrics(self):
-        """Variables that a running evaluation or training may be summing in."""
+    def _metrics_of_evaluation(self):
+        """Metrics in which a running evaluation or training may be summing."""
         with self._evaluations.reporting(True):
-            metrics = self.metrics
-        return [variable for metric in metrics for variable in metric.variables]
+            return self.metrics
 
     def _keep_ranks(self, function_name, ranks):
         """Takes the compiled function of a step that belongs to the ranks of the data.

@@ -90,7 +90,8 @@ def validation_split_of(validation_split, validation_data) -> float:
     Raises:
         ValueError: If the split is not a share of the rows.
     """
-    if not 0.0 <= (validation_split or 0.0) < 1.0:
+    share = validation_split or 0.0
+    if not (isinstance(share, numbers.Real) and 0.0 <= float(share) < 1.0):
         raise ValueError(
             "Expected `validation_split` to be a share of the rows, from 0 up to "
             f"but not 1, got {validation_split!r}."

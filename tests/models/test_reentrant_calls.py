@@ -261,3 +261,21 @@ def test_data_may_ask(model, kind):
     assert len(batches.answers) >= 9
     for answer in batches.answers:
         assert_same(answer, batches.answers[0], "inner")
+
+
+@pytest.mark.parametrize("moment", ["on_epoch_begin", "on_train_batch_begin"])
+def test_evaluating_before_the_first_step_leaves_its_metrics_alone(moment):
+    x, y = data()
+    model = MAKE["deterministic"]()
+
+    def mae(callbacks):
+        # Metrics are made anew, and built by the first batch that they see.
+        networks.compiled(model, keras.optimizers.SGD(0.0), metrics=["mae"])
+        return model.fit(x, y, verbose=0, callbacks=callbacks).history["mae"]
+
+    def evaluate(_, logs=None):
+        model.evaluate(x, y + 10.0, verbose=0)
+
+    alone = mae([])
+    beside = mae([keras.callbacks.LambdaCallback(**{moment: evaluate})])
+    np.testing.assert_allclose(beside, alone, rtol=1e-6)
