@@ -3,6 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+#: Numbers above it are infinite in float32.
+LARGEST_FLOAT32 = float(np.finfo("float32").max)
+
 
 def asks_for_center(num_samples) -> bool:
     """Whether a number of draws, maybe a tensor, is 0 and so asks for the centre.
@@ -35,6 +38,25 @@ def check_count(name: str, value, minimum: int) -> int:
             f"Expected `{name}` to be an integer of at least {minimum}, got {value!r}."
         )
     return int(value)
+
+
+def check_amount(name: str, value, *, may_be_zero: bool = False) -> float:
+    """Returns `value`, a number above 0 that float32 can hold, as a Python float.
+
+    Raises:
+        ValueError: Unless it is one real number, also NumPy's, and neither negative nor
+            infinite in float32; nor 0, unless it may be.
+    """
+    is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
+    least_holds = is_number and (value > 0 or (may_be_zero and value == 0))
+    if not least_holds or value > LARGEST_FLOAT32:
+        wanted = "number of at least 0" if may_be_zero else "positive number"
+        infinite = f" Above {LARGEST_FLOAT32:.2g} it is infinite in float32."
+        raise ValueError(
+            f"Expected `{name}` to be a {wanted}, got {value!r}."
+            + infinite * bool(least_holds)
+        )
+    return float(value)
 
 
 def check_probability(name: str, value) -> float:

@@ -7,6 +7,7 @@ of `BayesianHypernet`; the loss is the likelihood alone.
 import collections
 
 import keras
+import numpy as np
 
 from bhn_tf import keras_adapter
 from bhn_tf.conversion import from_keras
@@ -16,6 +17,7 @@ from bhn_tf.models.baseline_posteriors import DropoutPosterior, MemberPosterior
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
 from bhn_tf.models.draws import PointPosterior
 from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.refused_networks import require_network
 from bhn_tf.networks.copying import (
     carry_state,
     copy_network,
@@ -57,9 +59,12 @@ class DeepEnsemble(PredictiveModel):
 
     def __init__(self, models, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
-        if not models:
+        # A single model is no list of its layers.
+        self.members = list(models) if np.iterable(models) else [models]
+        if not self.members:
             raise ValueError("Expected at least one model in `models`, got none.")
-        self.members = list(models)
+        for member in self.members:
+            require_network("models", member)
         if len({id(member) for member in self.members}) < len(self.members):
             raise ValueError(
                 "The `models` of an ensemble hold one model several times: it would "
@@ -113,6 +118,7 @@ class Deterministic(PredictiveModel):
 
     def __init__(self, model, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
+        require_network("model", model)
         # A list, as in files of version 0.1.
         self.members = [model]
         self.posterior = PointPosterior(self.members)
@@ -156,6 +162,7 @@ class MCDropout(PredictiveModel):
 
     def __init__(self, model, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
+        require_network("model", model)
         self.network = _with_drawable_dropout(model)
         self.posterior = DropoutPosterior(self.network)
         if not self.posterior.dropout_layers:

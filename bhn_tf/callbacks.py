@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.divergence import Diverged, DivergenceGuard
 from bhn_tf.posterior_tensorboard import PosteriorTensorBoard
 
@@ -71,23 +71,17 @@ class KLAnnealing(keras.callbacks.Callback):
         min_delta: float = 0.0,
     ):
         super().__init__()
-        values = {"start": start, "end": end, "min_delta": min_delta}
-        for name, value in values.items():
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(
-                    f"Expected `{name}` to be a number of at least 0, got {value!r}."
-                )
-        if patience is not None:
-            patience = check_count("patience", patience, minimum=1)
-        self.start = float(start)
-        self.end = float(end)
-        if not (np.isfinite(epochs) and (epochs == 0 or epochs >= 1)):
+        self.start = check_amount("start", start, may_be_zero=True)
+        self.end = check_amount("end", end, may_be_zero=True)
+        self.epochs = check_amount("epochs", epochs, may_be_zero=True)
+        if 0 < self.epochs < 1:
             raise ValueError(
                 f"Expected `epochs` to be 0 or a number of at least 1, got {epochs!r}."
             )
-        self.epochs = float(epochs)
+        if patience is not None:
+            patience = check_count("patience", patience, minimum=1)
         self.patience = patience
-        self.min_delta = float(min_delta)
+        self.min_delta = check_amount("min_delta", min_delta, may_be_zero=True)
         self.stopped_epoch: int | None = None
 
     def weight(self, epoch: int) -> float:

@@ -11,6 +11,7 @@ from bhn_tf.data_feeds import feed_of
 from bhn_tf.environment import require
 from bhn_tf.models.batch_scores import Batch, score_batch
 from bhn_tf.networks.paths import layer_paths
+from bhn_tf.random import stateless_seed
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -67,7 +68,10 @@ class PosteriorTensorBoard(keras.callbacks.Callback):
         self.log_dir = os.fspath(log_dir)
         self.num_samples = check_count("num_samples", num_samples, minimum=1)
         self.every = check_count("every", every, minimum=1)
-        self.seed = None if seed is None else int(seed)
+        if seed is not None:
+            stateless_seed(seed)
+            seed = int(seed)
+        self.seed = seed
         self._batch = None if x is None else feed_of(x, y)
         self._writer = None
         self._compiled_norms = None

@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
+from bhn_tf.arguments import LARGEST_FLOAT32, check_amount
+
 
 def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
     """Returns N(loc, stddev² I), the paper's prior if `loc` is 0 and `stddev` 1.
@@ -45,10 +47,11 @@ def checked_loc(prior_loc):
     if prior_loc is None or (isinstance(prior_loc, str) and prior_loc in NAMED_LOCS):
         return prior_loc
     numbers = np.asarray(prior_loc)
-    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+    is_numbers = numbers.dtype.kind in "biuf"
+    if not is_numbers or not np.all(np.abs(numbers) <= LARGEST_FLOAT32):
         raise ValueError(
             "Expected `prior_loc` to be a number or D numbers, all finite, or one of "
-            f"{list(NAMED_LOCS)}, got {prior_loc!r}."
+            f"{list(NAMED_LOCS)}, got {prior_loc!r}. They are held in float32."
         )
     return numbers.tolist()
 
@@ -79,11 +82,7 @@ class Trained:
     relative_stddev: float = 0.1
 
     def __post_init__(self):
-        if not (self.relative_stddev > 0 and np.isfinite(self.relative_stddev)):
-            raise ValueError(
-                "Expected `relative_stddev` to be a positive number, "
-                f"got {self.relative_stddev!r}."
-            )
+        check_amount("relative_stddev", self.relative_stddev)
 
     def around(self, values: list[np.ndarray]) -> np.ndarray:
         """Returns location and standard deviation of the D values, [2, D].

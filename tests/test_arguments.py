@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bhn_tf import callbacks, hypernets, likelihoods, metrics
+from bhn_tf import callbacks, hypernets, likelihoods, metrics, priors
 from bhn_tf.arguments import check_count
 from bhn_tf.conformal import risk
 from bhn_tf.models import BayesianHypernet
@@ -88,3 +88,68 @@ def test_a_probability_is_one_number(ask, level):
     with pytest.raises(ValueError, match="to be one probability") as caught:
         ask(level)
     assert str(caught.value).endswith("once for each.") == (np.ndim(level) == 1)
+
+
+AMOUNTS = {
+    "kl_weight": lambda value: BayesianHypernet(
+        networks.sequential(), "mean_field"
+    ).compile("sgd", kl_weight=value),
+    "start": lambda value: callbacks.KLAnnealing(value),
+    "epochs": lambda value: callbacks.KLAnnealing(0.0, epochs=value),
+    "min_delta": lambda value: callbacks.KLAnnealing(0.0, min_delta=value),
+    "relative_stddev": priors.Trained,
+    "initial_stddev": hypernets.MeanField,
+    "prior_stddev": lambda value: BayesianHypernet(
+        networks.sequential(), "mean_field", prior_stddev=value
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AMOUNTS)
+@pytest.mark.parametrize(
+    "value", ["a", None, [0.5, 0.5], -1.0, 1e39, float("nan"), float("inf")], ids=str
+)
+def test_an_amount_is_one_number_that_float32_holds(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` to be a (positive )?number"):
+        AMOUNTS[name](value)
+
+
+def test_a_refused_weight_of_the_kl_leaves_the_model_as_it_is():
+    model = BayesianHypernet(networks.sequential(), "mean_field")
+    with pytest.raises(ValueError, match="infinite in float32"):
+        model.compile("sgd", kl_weight=1e39)
+    assert not model.compiled
+    assert model.kl_weight == 1.0
+
+
+@pytest.mark.parametrize("loc", [1e39, [0.0, -1e39], "mean", float("inf")])
+def test_a_mean_of_the_prior_is_finite_in_float32(loc):
+    with pytest.raises(ValueError, match="`prior_loc` to be a number or D numbers"):
+        BayesianHypernet(networks.sequential(), "mean_field", prior_loc=loc)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"validation_batch_size": -1},
+        {"validation_batch_size": 0},
+        {"validation_steps": -1},
+        {"validation_split": "0.5"},
+    ],
+    ids=str,
+)
+def test_numbers_of_the_validation_are_checked_before_training(arguments):
+    model = networks.compiled(networks.bayesian(hypernet="mean_field"))
+    before = model.get_weights()
+    x, y = networks.data(4)
+    with pytest.raises(ValueError, match=f"Expected `{next(iter(arguments))}`"):
+        model.fit(x, y, validation_data=(x, y), verbose=0, **arguments)
+    for now, then in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("seed", [1.5, -1, "a", True])
+def test_the_seed_of_a_callback_is_an_integer(seed, tmp_path):
+    pytest.importorskip("tensorboard")
+    with pytest.raises(ValueError, match="`seed` to be None or a non-negative"):
+        callbacks.PosteriorTensorBoard(tmp_path, seed=seed)

@@ -398,3 +398,15 @@ def test_of_noise_that_is_drawn_or_not_there_nothing_is_said(recwarn):
         np.ones((1, 5, 4), "float32"), num_samples=5, verbose=0
     )
     assert len(np.unique(samples[0], axis=0)) > 1
+
+
+@pytest.mark.parametrize("model", [None, 3, "network", [3]], ids=str)
+@pytest.mark.parametrize("kind", [Deterministic, MCDropout, DeepEnsemble])
+def test_what_is_no_network_is_refused(kind, model):
+    with pytest.raises(TypeError, match="`models?` to be a Keras model, got"):
+        kind(model)
+
+
+def test_an_ensemble_of_one_may_be_given_without_a_list():
+    network = networks.sequential()
+    assert DeepEnsemble(network).members == [network]

@@ -13,11 +13,9 @@ from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf import keras_adapter
+from bhn_tf.arguments import LARGEST_FLOAT32, check_amount
 from bhn_tf.flows import ElementwiseAffine, FlowStep
 from bhn_tf.random import stateless_seed
-
-# Numbers above it are infinite in the float32 of the hypernets.
-_LARGEST = float(np.finfo("float32").max)
 
 
 class Hypernet(keras.layers.Layer):
@@ -50,17 +48,12 @@ class Hypernet(keras.layers.Layer):
 
     def __init__(self, initial_stddev: float = 0.1, initial_mean=None, **kwargs):
         super().__init__(**{**kwargs, "dtype": "float32"})
-        if not 0 < initial_stddev <= _LARGEST:
-            raise ValueError(
-                "Expected `initial_stddev` to be a positive number, "
-                f"got {initial_stddev!r}."
-            )
-        self.initial_stddev = float(initial_stddev)
+        self.initial_stddev = check_amount("initial_stddev", initial_stddev)
         self.initial_mean = None
         if initial_mean is not None:
             mean = np.asarray(initial_mean)
             is_number = mean.dtype.kind in "iuf"
-            if not is_number or not np.all(np.abs(mean) <= _LARGEST):
+            if not is_number or not np.all(np.abs(mean) <= LARGEST_FLOAT32):
                 raise ValueError(
                     "Expected `initial_mean` to be finite numbers, "
                     f"got {initial_mean!r}."

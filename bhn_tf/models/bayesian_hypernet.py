@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from bhn_tf import hypernets, keras_adapter, priors
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, workers
@@ -18,6 +18,7 @@ from bhn_tf.models.refused_networks import (
     refuse_rematerialization,
     refuse_reversed_order,
     refuse_synchronization_over_draws,
+    require_network,
 )
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
@@ -100,10 +101,7 @@ class BayesianHypernet(PredictiveModel):
         **kwargs,
     ):
         super().__init__(likelihood, **kwargs)
-        if not isinstance(primary, keras.layers.Layer):
-            raise TypeError(
-                f"Expected `primary` to be a Keras model, got {type(primary).__name__}."
-            )
+        require_network("primary", primary)
         with self._own_scope():
             self.objective = Bound(prior_stddev, prior_loc, prior, num_examples)
         self.primary = primary
@@ -274,6 +272,7 @@ class BayesianHypernet(PredictiveModel):
         Raises:
             ValueError: If a value makes no sense or `loss` is given.
         """
+        kl_weight = check_amount("kl_weight", kl_weight, may_be_zero=True)
         train_samples = check_count("train_samples", train_samples, minimum=1)
         if not isinstance(per_example_noise, bool):
             per_example_noise = check_count(
@@ -333,11 +332,11 @@ class BayesianHypernet(PredictiveModel):
         model.fit(x, y)
         ```
         """
+        feed = feed_of(x, y).as_tensors()
+        x, y = feed.x, feed.y
         self.check_data(x, y)
         if self._is_initialized:
             return False
-        feed = feed_of(x, y)
-        x, y = feed.x, feed.y
         data_initialization.standardize_layers(self.posterior, x)
         if y is not None:
             padding = self._padding_if_any

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf.arguments import check_amount
 from bhn_tf.models.num_examples import NumExamples
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prior_settings import PriorSettings
@@ -122,11 +123,7 @@ class Bound(MaximumLikelihood):
 
     @kl_weight.setter
     def kl_weight(self, value: float):
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(
-                f"Expected `kl_weight` to be a number of at least 0, got {value!r}."
-            )
-        self._kl_weight.assign(value)
+        self._kl_weight.assign(check_amount("kl_weight", value, may_be_zero=True))
 
     @property
     def settled_kl_weight(self) -> float:

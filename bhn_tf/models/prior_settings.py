@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf import priors
+from bhn_tf.arguments import LARGEST_FLOAT32
 
 
 class PriorSettings:
@@ -138,13 +139,15 @@ def _checked_stddev(stddev) -> float | str:
         return stddev
     is_several = np.ndim(stddev) > 0
     is_one = not (is_several or isinstance(stddev, str | None))
-    if not (is_one and stddev > 0 and np.isfinite(stddev)):
+    if not (is_one and 0 < stddev <= LARGEST_FLOAT32):
         several = " For one each, give `prior=tfd.Normal(0.0, stddevs)`."
         raise ValueError(
             "Expected `prior_stddev` to be a positive number, or one of "
             f"{list(priors.LEARNED)}, got {stddev!r}." + several * is_several
         )
-    if not np.isfinite(np.float32(1.0) / np.float32(stddev) ** 2):
+    with np.errstate(divide="ignore", over="ignore"):
+        precision = np.float32(1.0) / np.float32(stddev) ** 2
+    if not np.isfinite(precision):
         raise ValueError(
             f"`prior_stddev={stddev!r}` is so small that its square vanishes "
             "in float32: the KL would be infinite. Give a larger one, or leave "

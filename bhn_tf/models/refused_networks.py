@@ -1,8 +1,18 @@
 """Networks that a model cannot draw or train, refused when they are given."""
 
+import keras
+
 from bhn_tf import keras_adapter
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
+
+
+def require_network(name: str, network) -> None:
+    """Raises `TypeError` unless an argument is a Keras model, or a layer."""
+    if not isinstance(network, keras.layers.Layer):
+        raise TypeError(
+            f"Expected `{name}` to be a Keras model, got {type(network).__name__}."
+        )
 
 
 def refuse_models_inside(networks) -> None:

@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+import scipy.sparse
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import layers, likelihoods
@@ -121,3 +123,17 @@ def test_units_that_were_told_stay(targets):
     model.likelihood.adapt(y)
     model.initialize_from_data(x[:8], y[:8])
     np.testing.assert_allclose(model.likelihood.loc, y.mean(axis=0), rtol=1e-5)
+
+
+def test_sparse_rows_are_taken_and_batches_refused():
+    x, _ = networks.data(20)
+    models = [networks.bayesian(hypernet="mean_field") for _ in range(2)]
+    models[1].set_weights(models[0].get_weights())
+    for model, rows in zip(models, (x, scipy.sparse.csr_matrix(x)), strict=True):
+        assert model.initialize_from_data(rows)
+    np.testing.assert_allclose(
+        models[1].hypernet.center(), models[0].hypernet.center(), rtol=1e-4
+    )
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(5)
+    with pytest.raises(ValueError, match="arrays of one batch"):
+        networks.bayesian(hypernet="mean_field").initialize_from_data(batches)
