@@ -78,9 +78,8 @@ class _FromActivation(Likelihood):
         if self.clip is None:
             return log_prob
         bounds = tf.math.log(tf.constant(self._bounds(raw_shape), log_prob.dtype))
-        clipped = tf.clip_by_value(log_prob, bounds[0], bounds[1])
-        # In this order the two unclipped terms cancel exactly, however large.
-        return tf.stop_gradient(clipped) + (log_prob - tf.stop_gradient(log_prob))
+        clip = tf.grad_pass_through(lambda v: tf.clip_by_value(v, bounds[0], bounds[1]))
+        return clip(log_prob)
 
     def _bounds(self, raw_shape):
         return self.clip

@@ -183,6 +183,16 @@ def test_clipped_rows_have_the_gradient_of_unclipped_ones():
     assert np.abs(gradients[1][1]).min() > 0.9
 
 
+def test_a_class_that_is_ruled_out_is_clipped_too():
+    raw = tf.constant([[0.0, -np.inf, 1.0]])
+    likelihood = Categorical(from_logits=True, clip=PAPER_CLIP)
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        log_prob = likelihood.log_prob([1], raw)
+    np.testing.assert_allclose(log_prob, [np.log(0.001)], rtol=1e-6)
+    assert np.isfinite(tape.gradient(log_prob, raw)).all()
+
+
 @pytest.mark.parametrize(
     ("num_classes", "low"), [(2, 0.001), (100, 0.001), (1000, 0.0001), (10_000, 1e-5)]
 )
