@@ -17,7 +17,7 @@ import tensorflow_probability as tfp
 
 from bhn_tf import tensorflow_adapter
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import of_one_output
+from bhn_tf.data_feeds import feed_of
 from bhn_tf.models.targets import require_units
 from bhn_tf.random import stateless_seed
 
@@ -148,7 +148,8 @@ def hamiltonian_monte_carlo(
     Reference: Hoffman and Gelman, "The No-U-Turn Sampler", JMLR 2014.
     """
     _check_numbers(num_samples, num_burnin_steps, num_chains, max_tree_depth)
-    if not model.num_random:
+    # Baselines have no generated values at all.
+    if not getattr(model, "num_random", 0):
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
     tensorflow_adapter.require_threads()
     model.check_data(x, y)
@@ -215,7 +216,8 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
     log_joint(model, x, y)(model.sample_scales(10))  # of ten draws
     ```
     """
-    x, y = _tensors(x), _tensors(of_one_output(y))
+    feed = feed_of(x, y).as_tensors()
+    x, y = feed.x, feed.y
 
     def of_one(values):
         raw = model(x, scales=values, training=False)
@@ -229,11 +231,6 @@ def log_joint(model, x, y) -> Callable[[tf.Tensor], tf.Tensor]:
         return log_likelihood + model.prior.log_prob(values)
 
     return of_all
-
-
-def _tensors(arrays):
-    """Turns arrays, also of several inputs or outputs, into tensors."""
-    return keras.tree.map_structure(tf.convert_to_tensor, arrays)
 
 
 def _adaptive_sampler(density, stddev, max_tree_depth, num_adaptation_steps):
@@ -310,7 +307,7 @@ def samples(model, x, draws):
     Returns:
         Array [rows, S, C], or for several outputs a structure of them.
     """
-    return _answer(model.answers.samples, x, draws)
+    return _answer(model, model.answers.samples, x, draws)
 
 
 def predict_uncertainty(model, x, draws) -> dict:
@@ -324,12 +321,18 @@ def predict_uncertainty(model, x, draws) -> dict:
     Returns:
         What `model.predict_uncertainty` returns.
     """
-    return _answer(model.answers.uncertainty, x, draws)
+    return _answer(model, model.answers.uncertainty, x, draws)
 
 
-def _answer(function, x, draws):
+def _answer(model, function, x, draws):
     tensorflow_adapter.require_threads()
+    draws = tf.convert_to_tensor(draws, tf.float32)
+    if draws.shape.rank != 2 or draws.shape[1] != model.num_random:
+        raise ValueError(
+            f"Expected `draws` of shape [S, {model.num_random}], as many values as "
+            f"the model generates, got {draws.shape}."
+        )
     # Outside a graph, the loop over draws would take a hundred times as long.
     compiled = tf.function(function, autograph=False)
-    answers = compiled(_tensors(x), tf.convert_to_tensor(draws, tf.float32))
+    answers = compiled(feed_of(x).as_tensors().x, draws)
     return keras.tree.map_structure(lambda tensor: tensor.numpy(), answers)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf import hamiltonian
@@ -133,3 +134,34 @@ def test_a_model_without_anything_random_is_refused():
     x, y = networks.data(5)
     with pytest.raises(ValueError, match="D = 0"):
         hamiltonian.hamiltonian_monte_carlo(networks.bayesian(networks.plain()), x, y)
+    baseline = bhn_tf.baselines.Deterministic(networks.plain())
+    with pytest.raises(ValueError, match="D = 0"):
+        hamiltonian.hamiltonian_monte_carlo(baseline, x, y)
+
+
+def test_frames_are_data_as_in_training(model):
+    pandas = pytest.importorskip("pandas")
+    x = np.arange(4.0)[:, None] * np.ones([4, model.primary.input_shape[1]])
+    frame = pandas.DataFrame(x)
+    frame[0] = frame[0].astype("Int64")
+    draws = model.sample_scales(2, seed=0)
+    expected = hamiltonian.samples(model, x, draws)
+    np.testing.assert_array_equal(hamiltonian.samples(model, frame, draws), expected)
+    y = pandas.Series(x[:, 0])
+    np.testing.assert_array_equal(
+        hamiltonian.log_joint(model, frame, y)(draws),
+        hamiltonian.log_joint(model, x, x[:, :1])(draws),
+    )
+
+
+def test_data_that_yield_batches_are_refused(model):
+    batches = tf.data.Dataset.from_tensors((np.ones([2, 1]), np.ones([2, 1])))
+    with pytest.raises(ValueError, match="arrays of one batch"):
+        hamiltonian.log_joint(model, batches, None)
+
+
+@pytest.mark.parametrize("shape", [[], [3], [2, 1000]])
+def test_draws_of_another_shape_are_refused(model, shape):
+    x = np.ones([2, model.primary.input_shape[1]], "float32")
+    with pytest.raises(ValueError, match=r"`draws` of shape \[S, "):
+        hamiltonian.predict_uncertainty(model, x, np.ones(shape))

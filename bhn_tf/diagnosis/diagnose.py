@@ -58,8 +58,8 @@ def diagnose(
 
     Raises:
         TypeError: If the model is none of these.
-        ValueError: If it has only one network, nothing random or no N, or labels have
-            no meaning.
+        ValueError: If it has only one network, nothing random or no N, labels have no
+            meaning, or the model answers NaN.
 
     Example:
     ```python

@@ -138,6 +138,7 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
     reference = found
     if not isinstance(model.posterior, MemberPosterior):
         reference = ask(model.posterior.draw(0, None).values)
+    _refuse_nan(found, reference)
     return MeasuredRows(
         found["log_probs"].astype("float64"),
         found.get("means"),
@@ -148,6 +149,19 @@ def measure(model, rows, values, level: float) -> MeasuredRows:
         reference.get("means"),
         num_elements(model, rows[1]),
     )
+
+
+def _refuse_nan(*answers):
+    """Refuses answers of a network whose weights are NaN, or overflow."""
+    for found in answers:
+        are_nan = np.isnan(found["log_probs"]).any(axis=1)
+        if are_nan.any():
+            raise ValueError(
+                f"The model's answers to {are_nan.sum():,} of {len(are_nan):,} rows "
+                "are NaN, of which nothing can be said: its training has diverged, or "
+                "its draws overflow. `callbacks.DivergenceGuard` ends a training at "
+                "its first broken step."
+            )
 
 
 def num_elements(model, y) -> int:

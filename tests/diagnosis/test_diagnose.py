@@ -490,3 +490,10 @@ def test_priors_without_moments():
     layers = layer_posteriors.layer_posteriors(model, draws, relative)
     for layer in layers:
         assert layer.prior_stddev == pytest.approx(1.8, rel=0.5)
+
+
+def test_a_model_of_nan_is_not_diagnosed():
+    model = networks.bayesian(hypernet="mean_field", num_examples=8)
+    model.hypernet.affine.mean.assign(model.hypernet.affine.mean * np.nan)
+    with pytest.raises(ValueError, match="answers to 8 of 8 rows are NaN"):
+        bhn_tf.diagnose(model, *networks.data(8), num_samples=2)
