@@ -30,6 +30,15 @@ def require_finite(values: np.ndarray, name: str) -> None:
         )
 
 
+def require_no_negative_std(std: np.ndarray, name: str) -> None:
+    """Raises `ValueError` if a standard deviation is negative; NaN passes."""
+    if (std < 0).any():
+        raise ValueError(
+            f"`{name}` must not be negative; its smallest entry is {np.nanmin(std):g}. "
+            "A log variance, for example, becomes one by `np.exp(0.5 * log_variance)`."
+        )
+
+
 def require_entries(entries: Mapping, name: str) -> None:
     """Raises `ValueError` unless `entries` maps at least one name to something."""
     if not isinstance(entries, Mapping) or not entries:

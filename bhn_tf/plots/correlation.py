@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import check_count
 from bhn_tf.plots.arguments import require_entries, require_finite, row
 from bhn_tf.plots.style import (
     COLORS,
@@ -44,7 +45,8 @@ def p_value_histogram(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no posterior, or a p-value is not a probability.
+        ValueError: if there is no posterior or no bin, or a p-value is not a
+            probability.
 
     Example:
         >>> figure = p_value_histogram({"hypernet": [0.01, 0.2, 0.7]})
@@ -52,6 +54,7 @@ def p_value_histogram(
         'share of pairs per bin'
     """
     require_entries(p_values, "p_values")
+    check_count("num_bins", num_bins, minimum=1)
     is_own_figure = ax is None
     ax = new_axes(height=2.0) if ax is None else ax
     edges = np.linspace(0, 1, num_bins + 1)

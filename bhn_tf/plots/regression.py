@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import row
+from bhn_tf.plots.arguments import require_finite, require_no_negative_std, row
 from bhn_tf.plots.style import (
     COLORS,
     figure_of,
@@ -49,7 +49,8 @@ def regression_bands(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if shapes do not match or a standard deviation is negative.
+        ValueError: if shapes do not match, a standard deviation is negative, or inputs
+            or training data are not finite.
 
     Example:
         >>> figure = regression_bands([0, 1], [0, 1], [0.1, 0.2], [0.5], [0.4])
@@ -63,11 +64,9 @@ def regression_bands(
     std = row(std, "std", len(x))[order]
     x_train = row(x_train, "x_train")
     y_train = row(y_train, "y_train", len(x_train))
-    if (std < 0).any():
-        raise ValueError(
-            f"`std` must not be negative; its smallest entry is {std.min():g}. A log "
-            "variance, for example, becomes one by `np.exp(0.5 * log_variance)`."
-        )
+    for name, values in (("x", x), ("x_train", x_train), ("y_train", y_train)):
+        require_finite(values, f"`{name}`")
+    require_no_negative_std(std, "std")
     is_own_figure = ax is None
     ax = new_axes(height=2.2) if ax is None else ax
     # Opaque shades do not add up, so that their colours match the legend.

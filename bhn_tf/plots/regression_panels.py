@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.arguments import (
+    require_entries,
+    require_finite,
+    require_no_negative_std,
+    row,
+)
 from bhn_tf.plots.regression import regression_bands
 from bhn_tf.plots.style import (
     figure_of,
@@ -79,7 +84,7 @@ def std_curves(
     """Standard deviations of several methods over the input, on a logarithmic axis.
 
     Args:
-        x: inputs [n] or [n, 1], in ascending order.
+        x: inputs [n] or [n, 1], in any order.
         stds: name of a method -> standard deviation at `x`, [n] or [n, 1].
         data_range: first and last input of the training data, shaded.
         ax: axes to draw on.
@@ -89,7 +94,8 @@ def std_curves(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no method, or shapes do not match.
+        ValueError: if there is no method, shapes do not match, a standard deviation is
+            negative, or an input is not finite.
 
     Example:
         >>> figure = std_curves([0, 1], {"model": [0.1, 0.2]}, (0, 0.5))
@@ -98,14 +104,16 @@ def std_curves(
     """
     require_entries(stds, "stds")
     x = row(x, "x")
+    require_finite(x, "`x`")
+    order = np.argsort(x)
     is_own_figure = ax is None
     ax = new_axes(height=2.0) if ax is None else ax
     if data_range is not None:
         ax.axvspan(*data_range, color="0.92", linewidth=0, label="training data")
     for index, (name, std) in enumerate(stds.items()):
-        ax.plot(
-            x, row(std, f"std of {name!r}", len(x)), label=name, **line_style(index)
-        )
+        std = row(std, f"std of {name!r}", len(x))
+        require_no_negative_std(std, f"std of {name!r}")
+        ax.plot(x[order], std[order], label=name, **line_style(index))
     ax.set_yscale("log")
     ax.margins(x=0)
     label_axes(ax, "x", "std of the mean of y")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import check_count
 from bhn_tf.plots.arguments import require_entries, require_same_names, row
 from bhn_tf.plots.style import (
     COLORS,
@@ -74,7 +75,7 @@ def score_histograms(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if a set has no finite scores.
+        ValueError: if a set has no finite scores, or there is no bin.
 
     Example:
         >>> sets = {"digits": [0.1, 0.2], "noise": [1.1, 1.4]}
@@ -83,6 +84,7 @@ def score_histograms(
         'predictive entropy (nats)'
     """
     require_entries(scores, "scores")
+    check_count("num_bins", num_bins, minimum=1)
     finite, names = [], []
     for name, values in scores.items():
         values = row(values, f"the scores of {name!r}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bhn_tf.plots.arguments import require_entries, row
+from bhn_tf.plots.arguments import require_entries, require_finite, row
 from bhn_tf.plots.style import COLORS, label_axes, new_figure, tint
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def two_weights(
 
     Raises:
         ImportError: if matplotlib is not installed.
-        ValueError: if there is no method, or shapes do not fit.
+        ValueError: if there is no method, shapes do not fit, numbers are not finite, or
+            the density is negative or the same everywhere.
 
     Example:
         >>> axis = np.linspace(-3, 3, 50)
@@ -54,6 +55,13 @@ def two_weights(
             f"Expected `density` to have the shape {[len(axis)] * 2} of the grid, got "
             f"{list(density.shape)}."
         )
+    require_finite(axis, "axis")
+    require_finite(density, "density")
+    if density.min() < 0 or density.min() == density.max():
+        raise ValueError(
+            "Expected `density` to be at least 0 and to vary over the grid, got values "
+            f"from {density.min():g} to {density.max():g}: there is no line to draw."
+        )
     num_rows = -(-len(draws) // 2)
     figure = new_figure(height=0.4 + 1.65 * num_rows)
     panels = figure.subplots(
@@ -68,6 +76,7 @@ def two_weights(
                 f"Expected the draws of {name!r} to have the shape [S, 2], got "
                 f"{list(values.shape)}."
             )
+        require_finite(values, f"the draws of {name!r}")
         (points,) = ax.plot(
             *values.T, color=tint(COLORS[0], 0.35), linestyle="", marker=".", ms=1.5
         )
@@ -102,10 +111,11 @@ def two_weights(
 
 
 def _levels(density: np.ndarray) -> list[float]:
-    """Densities above which the shares of the mass lie, in ascending order."""
+    """Densities above which the shares of the mass lie, ascending and different."""
     ordered = np.sort(density.ravel())[::-1]
     mass = np.cumsum(ordered) / ordered.sum()
-    return [float(ordered[np.searchsorted(mass, share)]) for share in _SHARES]
+    levels = {float(ordered[np.searchsorted(mass, share)]) for share in _SHARES}
+    return sorted(levels)
 
 
 def _reach(axis: np.ndarray, density: np.ndarray) -> float:

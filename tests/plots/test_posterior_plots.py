@@ -67,6 +67,20 @@ def test_std_curves_shade_the_data():
     np.testing.assert_array_equal(ax.lines[1].get_ydata(), [0.1, 0.3])
 
 
+def test_std_curves_are_drawn_from_left_to_right():
+    (line,) = plots.std_curves([2, 0, 1], {"a": [3, 1, 2]}).axes[0].lines
+    np.testing.assert_array_equal(line.get_xydata(), [[0, 1], [1, 2], [2, 3]])
+
+
+def test_lines_of_equal_density_are_drawn_once():
+    figure = two_weights_over(np.eye(3))
+    figure.canvas.draw()
+
+
+def two_weights_over(density, draw=0.0):
+    return plots.two_weights({"a": np.full([2, 2], draw)}, [-1, 0, 1], density)
+
+
 @pytest.mark.parametrize(
     "draw, message",
     [
@@ -76,7 +90,7 @@ def test_std_curves_shade_the_data():
             "`density`",
         ),
         (
-            lambda: plots.two_weights({"a": [0, 1]}, [0, 1], np.ones([2, 2])),
+            lambda: plots.two_weights({"a": [0, 1]}, [0, 1], np.eye(2)),
             "draws of 'a'",
         ),
         (lambda: plots.p_value_histogram({"a": [1.5]}), "between 0 and 1"),
@@ -86,6 +100,17 @@ def test_std_curves_shade_the_data():
         (lambda: plots.scatter_matrix(np.ones([0, 2])), "at least one"),
         (lambda: plots.regression_panels([0], {}, [0], [0]), "at least one entry"),
         (lambda: plots.std_curves([0, 1], {"a": [1]}), "std of 'a'.*2 rows"),
+        (lambda: plots.std_curves([0, 1], {"a": [-1, 1]}), "std of 'a'.*negative"),
+        (lambda: plots.std_curves([0, np.nan], {"a": [1, 1]}), "`x` to be finite"),
+        (
+            lambda: plots.regression_panels([0], {"a": ([0], [1])}, [0], [np.nan]),
+            "`y_train` to be finite",
+        ),
+        (lambda: plots.p_value_histogram({"a": [0.5]}, num_bins=0), "`num_bins`"),
+        (lambda: two_weights_over(np.zeros([3, 3])), "`density`.*from 0 to 0"),
+        (lambda: two_weights_over(np.full([3, 3], np.nan)), "density to be finite"),
+        (lambda: two_weights_over(-np.eye(3)), "`density`.*from -1 to"),
+        (lambda: two_weights_over(np.eye(3), np.nan), "draws of 'a' to be finite"),
     ],
 )
 def test_mistakes_are_explained(draw, message):
