@@ -1,7 +1,8 @@
 """How good a model is on data that do not influence what is learned."""
 
-import keras
 import numpy as np
+
+from bhn_tf.data_feeds import unpacked
 
 
 def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
@@ -9,14 +10,13 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
 
     Args:
         model: A compiled model.
-        validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set of batches.
+        validation_data: A data set of batches, or a tuple or list `(x, y)` or `(x, y,
+            sample_weight)`.
         batch_size: Rows of a batch, for arrays.
         seed: Seed of the draws.
     """
-    is_arrays = isinstance(validation_data, tuple)
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(
-        validation_data if is_arrays else (validation_data,)
-    )
+    is_arrays = isinstance(validation_data, tuple | list)
+    x, y, sample_weight = unpacked(validation_data if is_arrays else (validation_data,))
     logs = model.evaluate(
         x,
         y,

@@ -190,8 +190,8 @@ class ActiveLearner:
         Raises:
             ValueError: If the shape of labels does not fit, or, before any labels are
                 asked for, if the model is not compiled, cannot say how uncertain it is
-                or cannot take the rows of the pool, or its `fit` has no such argument
-                as one of `fit_kwargs`.
+                or cannot take the rows of the pool or the arrays of `validation_data`,
+                or its `fit` has no such argument as one of `fit_kwargs`.
             RuntimeError: If another run is using `directory`.
             bhn_tf.callbacks.Diverged: If training diverges; that round's model is
                 discarded, but all labels are kept.
@@ -206,7 +206,7 @@ class ActiveLearner:
             self._catch_up()
             if self.initial_round is None:
                 # Refuses an unusable model before anybody labels.
-                self._trained.make()
+                self._trained.make(validation_data)
                 self._label(self._initial_ids)
             self._trained.train(self._progress, validation_data)
             while len(self.history) < last and self.stop_reason is None:

@@ -13,6 +13,8 @@ from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration
+from bhn_tf.data_feeds import feed_of, unpacked
+from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.divergence import Diverged, DivergenceGuard
 
 
@@ -56,17 +58,26 @@ class TrainedModel:
         #: Number of labels that the model in memory is trained on.
         self._num_trained = 0
 
-    def make(self) -> None:
+    def make(self, validation_data=None) -> None:
         """Makes the model of the first round, before there are labels.
 
+        Args:
+            validation_data: What it will be evaluated on.
+
         Raises:
-            ValueError: If it cannot take the rows of the pool.
+            ValueError: If it cannot take the rows of the pool, or these data.
         """
         model = self._new_model(len(self._initial_ids))
         check = getattr(model, "check_data", None)
         if check is not None:
             check(self._pool.rows(self._initial_ids))
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
+            if isinstance(validation_data, tuple | list):
+                feed = feed_of(*unpacked(validation_data))
+                # Data sets are checked when they are read.
+                if isinstance(feed, ArrayFeed):
+                    check(feed.x, feed.y, feed.sample_weight)
+                    model.predict(feed.first_rows(1).x, verbose=0)
         self._model, self._num_trained = model, 0
 
     def latest(self, progress: Progress) -> keras.Model | None:

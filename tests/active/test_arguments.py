@@ -189,3 +189,17 @@ def test_numpys_numbers_are_numbers(tmp_path):
     assert again.run(1) == history
     with pytest.raises(ValueError, match="another configuration"):
         learner(directory=tmp_path, candidate_size=9, fit_kwargs={"epochs": count(2)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, y: (x, y + 7), "class numbers from 0 to 2"),
+        (lambda x, y: [x[:5], y], "5.* rows"),
+        (lambda x, y: [x[:, :2], y], "shape"),
+    ],
+)
+def test_validation_data_are_checked_before_anybody_labels(change, message):
+    found = learner("deterministic", label_fn=nobody)
+    with pytest.raises(ValueError, match=message):
+        found.run(1, validation_data=change(*pool(20)))

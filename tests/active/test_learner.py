@@ -267,3 +267,13 @@ def test_the_score_of_a_row_is_the_mean_over_what_is_no_padding():
         seed=0,
     )
     np.testing.assert_array_equal(scores, [2.0, 3.0, np.nan])
+
+
+def test_validation_data_may_be_a_list():
+    x, y = pool(20)
+    scores = [learner("deterministic", initial_ids=[0, 1]) for _ in range(2)]
+    for found, data in zip(scores, ((x, y), [x, y]), strict=True):
+        found.run(0, validation_data=data)
+    first, second = (found.initial_round["metrics"] for found in scores)
+    assert first == second
+    assert "val_loss" in first
