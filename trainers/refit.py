@@ -45,9 +45,12 @@ class Refitter:
 
     Args:
         make_model: Returns a built `BayesianHypernet`, not compiled.
-        steps: Steps of each fit.
+        steps: Steps of each fit; above 20, a multiple of 20.
         batch_size: Rows of a step.
         learning_rate: Adam's first learning rate; it falls to zero over the fit.
+
+    Raises:
+        ValueError: If `steps` cannot be divided so.
     """
 
     def __init__(
@@ -57,6 +60,11 @@ class Refitter:
         batch_size: int,
         learning_rate: float,
     ):
+        if steps > _PARTS and steps % _PARTS:
+            raise ValueError(
+                f"Expected `steps` above {_PARTS} to be a multiple of it, the number "
+                f"of parts of a fit, got {steps}."
+            )
         self._make_model = make_model
         self._parts = min(_PARTS, steps)
         self._steps_of_part = steps // self._parts

@@ -3,6 +3,7 @@
 import inspect
 
 import keras
+import numpy as np
 
 from bhn_tf.networks.copying import is_graph, wrapped_layers
 
@@ -44,7 +45,9 @@ class LayerSelection:
     """
 
     def __init__(self, argument: str, entries, paths: dict):
-        if isinstance(entries, str) or callable(entries):
+        if entries is None:
+            entries = []
+        if isinstance(entries, str) or not np.iterable(entries):
             entries = [entries]
         self._paths = paths
         self._names, self._objects, classes, self._functions = [], [], [], []

@@ -289,3 +289,14 @@ def test_arguments_of_the_model():
     assert model.prior_stddev == 2.0 and model.noise.seed == 3
     with pytest.raises(ValueError, match="unknown"):
         convert(keras_networks.mlp(), unknown=1)
+
+
+def test_none_stands_for_no_layer():
+    model = convert(two_branches(), skip=None, freeze=None)
+    assert random_paths(model) == ALL
+
+
+@pytest.mark.parametrize("argument", ["only", "skip", "freeze"])
+def test_what_names_no_layer_is_refused(argument):
+    with pytest.raises(TypeError, match=f"`{argument}` to hold names .* got 3"):
+        convert(two_branches(), **{argument: 3})

@@ -30,3 +30,8 @@ def test_a_second_fit_is_a_first_one_and_its_density_what_evaluate_says():
     assert model.num_examples == 30
     said = model.evaluate(x, y, num_samples=4, seed=0, verbose=0, return_dict=True)
     assert -found.mean() == pytest.approx(said["predictive_nll"], abs=1e-5)
+
+
+def test_steps_that_are_not_made_are_refused():
+    with pytest.raises(ValueError, match="multiple"):
+        Refitter(make_model, steps=39, batch_size=20, learning_rate=0.05)
