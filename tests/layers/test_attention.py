@@ -116,12 +116,19 @@ class Twos(keras.initializers.Initializer):
         return tf.fill(shape, tf.constant(2, dtype or "float32"))
 
 
+class Sum(keras.regularizers.Regularizer):
+    """Not registered either."""
+
+    def __call__(self, values):
+        return tf.reduce_sum(values)
+
+
 @pytest.mark.parametrize("name", ["heads", "groups"])
 def test_functions_and_classes_of_ones_own(name):
     layer_class, arguments = LAYERS[name]
     own = {
         "kernel_initializer": Twos(),
-        "kernel_regularizer": tf.reduce_sum,
+        "kernel_regularizer": Sum(),
         "bias_constraint": lambda bias: bias,
     }
     layer, twin = pair(layer_class, {**arguments, **own})
