@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-#: Numbers above it are infinite in float32.
-LARGEST_FLOAT32 = float(np.finfo("float32").max)
+# Numbers above it are infinite in float32.
+_LARGEST_FLOAT32 = float(np.finfo("float32").max)
 
 
 def asks_for_center(num_samples) -> bool:
@@ -48,15 +48,22 @@ def check_amount(name: str, value, *, may_be_zero: bool = False) -> float:
             infinite in float32; nor 0, unless it may be.
     """
     is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
-    least_holds = is_number and (value > 0 or (may_be_zero and value == 0))
-    if not least_holds or value > LARGEST_FLOAT32:
+    number = float(value) if is_number else float("nan")
+    least_holds = number > 0 or (may_be_zero and number == 0)
+    if not least_holds or number > _LARGEST_FLOAT32:
         wanted = "number of at least 0" if may_be_zero else "positive number"
-        infinite = f" Above {LARGEST_FLOAT32:.2g} it is infinite in float32."
+        infinite = f" Above {_LARGEST_FLOAT32:.2g} it is infinite in float32."
         raise ValueError(
             f"Expected `{name}` to be a {wanted}, got {value!r}."
-            + infinite * bool(least_holds)
+            + infinite * least_holds
         )
-    return float(value)
+    return number
+
+
+def fit_float32(numbers) -> bool:
+    """Whether numbers, an array or one, are finite in float32."""
+    # In float64, since the limit itself is infinite in float16.
+    return bool(np.all(np.abs(np.asarray(numbers, "float64")) <= _LARGEST_FLOAT32))
 
 
 def check_probability(name: str, value) -> float:

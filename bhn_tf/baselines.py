@@ -39,8 +39,8 @@ class DeepEnsemble(PredictiveModel):
     their gradients together (`clipnorm` and `clipvalue` clip each weight's).
 
     Args:
-        models: Different Keras models with the same kind of inputs and outputs. They
-            are used as they are, not copied.
+        models: Different Keras models, or one, with the same kind of inputs and
+            outputs. They are used as they are, not copied.
         likelihood: p(y|x): what `bhn_tf.likelihoods.get` takes, a name, an instance,
             or one for each of several outputs.
         **kwargs: `normalize_targets=True`, as in `BayesianHypernet`, and arguments of
@@ -59,12 +59,12 @@ class DeepEnsemble(PredictiveModel):
 
     def __init__(self, models, likelihood="categorical", **kwargs):
         super().__init__(likelihood, **kwargs)
-        # A single model is no list of its layers.
+        # One model alone is an ensemble of one.
         self.members = list(models) if np.iterable(models) else [models]
         if not self.members:
             raise ValueError("Expected at least one model in `models`, got none.")
-        for member in self.members:
-            require_network("models", member)
+        for index, member in enumerate(self.members):
+            require_network(f"models[{index}]", member)
         if len({id(member) for member in self.members}) < len(self.members):
             raise ValueError(
                 "The `models` of an ensemble hold one model several times: it would "

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
-from bhn_tf.arguments import LARGEST_FLOAT32, check_amount
+from bhn_tf.arguments import check_amount, fit_float32
 
 
 def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
@@ -48,7 +48,7 @@ def checked_loc(prior_loc):
         return prior_loc
     numbers = np.asarray(prior_loc)
     is_numbers = numbers.dtype.kind in "biuf"
-    if not is_numbers or not np.all(np.abs(numbers) <= LARGEST_FLOAT32):
+    if not is_numbers or not fit_float32(numbers):
         raise ValueError(
             "Expected `prior_loc` to be a number or D numbers, all finite, or one of "
             f"{list(NAMED_LOCS)}, got {prior_loc!r}. They are held in float32."

@@ -107,11 +107,18 @@ AMOUNTS = {
 
 @pytest.mark.parametrize("name", AMOUNTS)
 @pytest.mark.parametrize(
-    "value", ["a", None, [0.5, 0.5], -1.0, 1e39, float("nan"), float("inf")], ids=str
+    "value",
+    ["a", None, [0.5, 0.5], -1.0, 1e39, float("nan"), float("inf"), np.float16("inf")],
+    ids=str,
 )
 def test_an_amount_is_one_number_that_float32_holds(name, value):
     with pytest.raises(ValueError, match=f"`{name}` to be a (positive )?number"):
         AMOUNTS[name](value)
+
+
+@pytest.mark.parametrize("name", AMOUNTS)
+def test_an_amount_may_be_a_number_of_numpy(name):
+    AMOUNTS[name](np.float16(1.0))
 
 
 def test_a_refused_weight_of_the_kl_leaves_the_model_as_it_is():
@@ -122,7 +129,7 @@ def test_a_refused_weight_of_the_kl_leaves_the_model_as_it_is():
     assert model.kl_weight == 1.0
 
 
-@pytest.mark.parametrize("loc", [1e39, [0.0, -1e39], "mean", float("inf")])
+@pytest.mark.parametrize("loc", [1e39, [0.0, -1e39], "mean", np.float16("inf")])
 def test_a_mean_of_the_prior_is_finite_in_float32(loc):
     with pytest.raises(ValueError, match="`prior_loc` to be a number or D numbers"):
         BayesianHypernet(networks.sequential(), "mean_field", prior_loc=loc)

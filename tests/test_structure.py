@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -113,5 +114,6 @@ def test_private_names_stay_in_their_class():
     found = subprocess.run(
         [*command, "--output-format", "concise", ROOT], capture_output=True, text=True
     ).stdout
-    others = [line for line in found.splitlines() if "_adapter" not in line]
+    adapters = re.compile(r"bhn_tf/(keras_adapter/|tensorflow_adapter\.py)")
+    others = [line for line in found.splitlines() if not adapters.search(line)]
     assert not others

@@ -249,7 +249,7 @@ def _parse_tuple(field, texts):
 
 
 def _with_home(value):
-    """Replaces the ~ of paths, which shells leave behind "=" and commas."""
+    """Replaces the ~ of paths, which shells do not replace after "=" and commas."""
     if isinstance(value, tuple):
         return tuple(map(_with_home, value))
     return os.path.expanduser(value) if isinstance(value, str) else value

@@ -108,7 +108,10 @@ def run(config: Config) -> dict:
 def _require_writable(folder: Path) -> None:
     """Refuses a folder that cannot be written to before the model is trained for it."""
     path = folder.absolute()
-    there = next(path for path in (path, *path.parents) if path.exists())
+    try:
+        there = next(path for path in (path, *path.parents) if path.exists())
+    except OSError as error:
+        raise UsageProblem(f"--output_dir={folder}: {error}.") from error
     if not (there.is_dir() and os.access(there, os.W_OK)):
         raise UsageProblem(
             f"--output_dir={folder}: {there} is no folder that can be written to."

@@ -13,7 +13,7 @@ from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf import keras_adapter
-from bhn_tf.arguments import LARGEST_FLOAT32, check_amount
+from bhn_tf.arguments import check_amount, fit_float32
 from bhn_tf.flows import ElementwiseAffine, FlowStep
 from bhn_tf.random import stateless_seed
 
@@ -53,7 +53,7 @@ class Hypernet(keras.layers.Layer):
         if initial_mean is not None:
             mean = np.asarray(initial_mean)
             is_number = mean.dtype.kind in "iuf"
-            if not is_number or not np.all(np.abs(mean) <= LARGEST_FLOAT32):
+            if not is_number or not fit_float32(mean):
                 raise ValueError(
                     "Expected `initial_mean` to be finite numbers, "
                     f"got {initial_mean!r}."
@@ -194,7 +194,8 @@ class Hypernet(keras.layers.Layer):
         Raises:
             ValueError: If this hypernet has fewer.
         """
-        num_steps = sum(bool(step.weights) for step in self.flow_steps)
+        # A step that is used twice is in a file once.
+        num_steps = len({id(step) for step in self.flow_steps if step.weights})
         if num_saved > num_steps:
             raise ValueError(
                 f"The file is of another hypernet: it has the weights of {num_saved} "

@@ -79,13 +79,16 @@ class WeightNorm(RandomLayer):
                 "a direction. Leave them out."
             )
         super().__init__(*args, random=random, **kwargs)
+        self._refuse_quantized()
+        self.scale_initializer = keras.initializers.get(scale_initializer)
+
+    def _refuse_quantized(self):
         if self.quantization_mode is not None:
             raise ValueError(
                 f"{type(self).__name__} cannot have the quantised dtype policy "
                 f"{self.dtype_policy.name!r}: the kernel of a weight-normalised layer "
                 "is a direction. `model.draw()` gives an ordinary network to quantise."
             )
-        self.scale_initializer = keras.initializers.get(scale_initializer)
 
     @property
     def direction(self):
@@ -93,6 +96,8 @@ class WeightNorm(RandomLayer):
         return keras_adapter.kernel_of(self)
 
     def build(self, input_shape):
+        # Only now is it known which policy of a map is the layer's.
+        self._refuse_quantized()
         super().build(input_shape)
         self.scale = None
         if not generates_kernel(self.random):

@@ -332,9 +332,10 @@ class BayesianHypernet(PredictiveModel):
         model.fit(x, y)
         ```
         """
-        feed = feed_of(x, y).as_tensors()
+        feed = feed_of(x, y)
+        self.check_data(feed.x, feed.y)
+        feed = feed.as_tensors()
         x, y = feed.x, feed.y
-        self.check_data(x, y)
         if self._is_initialized:
             return False
         data_initialization.standardize_layers(self.posterior, x)

@@ -76,7 +76,8 @@ class Evaluations:
                     if not values:
                         # Its variables may have been made on the way.
                         metric.reset_state()
-                    for variable, value in zip(metric.variables, values, strict=False):
+                        continue
+                    for variable, value in zip(metric.variables, values, strict=True):
                         variable.assign(value)
 
     @contextlib.contextmanager

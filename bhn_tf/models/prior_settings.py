@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf import priors
-from bhn_tf.arguments import LARGEST_FLOAT32
+from bhn_tf.arguments import fit_float32
 
 
 class PriorSettings:
@@ -139,7 +139,7 @@ def _checked_stddev(stddev) -> float | str:
         return stddev
     is_several = np.ndim(stddev) > 0
     is_one = not (is_several or isinstance(stddev, str | None))
-    if not (is_one and 0 < stddev <= LARGEST_FLOAT32):
+    if not (is_one and stddev > 0 and fit_float32(stddev)):
         several = " For one each, give `prior=tfd.Normal(0.0, stddevs)`."
         raise ValueError(
             "Expected `prior_stddev` to be a positive number, or one of "

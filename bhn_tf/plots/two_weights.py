@@ -55,12 +55,12 @@ def two_weights(
             f"Expected `density` to have the shape {[len(axis)] * 2} of the grid, got "
             f"{list(density.shape)}."
         )
-    require_finite(axis, "axis")
-    require_finite(density, "density")
+    require_finite(axis, "`axis`")
+    require_finite(density, "`density`")
     if density.min() < 0 or density.min() == density.max():
         raise ValueError(
             "Expected `density` to be at least 0 and to vary over the grid, got values "
-            f"from {density.min():g} to {density.max():g}: there is no line to draw."
+            f"from {density.min():g} to {density.max():g}."
         )
     num_rows = -(-len(draws) // 2)
     figure = new_figure(height=0.4 + 1.65 * num_rows)

@@ -46,6 +46,15 @@ def test_quantised_policies_are_refused(make, policy):
         make(dtype=policy)
 
 
+def test_a_quantised_policy_of_a_map_is_refused_once_the_layer_has_its_place():
+    policies = keras.dtype_policies.DTypePolicyMap()
+    policies["quantised"] = keras.dtype_policies.get("int8_from_float32")
+    layer = WeightNormDense(3, name="quantised", dtype=policies)
+    with pytest.raises(ValueError, match="cannot have the quantised dtype policy"):
+        layer.build((None, 4))
+    WeightNormDense(3, name="dense", dtype=policies).build((None, 4))
+
+
 def test_methods_that_would_replace_the_kernel_are_refused():
     layer = WeightNormDense(3)
     layer.build((None, 4))

@@ -61,6 +61,11 @@ def test_it_happens_once_also_after_loading(x, tmp_path):
     np.testing.assert_array_equal(center(loaded, x), before)
 
 
+def test_labels_that_are_no_numbers_are_named(x):
+    with pytest.raises(ValueError, match="dtype object"):
+        make_model().initialize_from_data(x, np.full(len(x), "a", dtype=object))
+
+
 @pytest.mark.parametrize("rows", [1, 20])
 def test_data_that_do_not_vary_keep_scales_finite(x, rows):
     model = make_model()

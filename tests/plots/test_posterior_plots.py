@@ -108,7 +108,7 @@ def two_weights_over(density, draw=0.0):
         ),
         (lambda: plots.p_value_histogram({"a": [0.5]}, num_bins=0), "`num_bins`"),
         (lambda: two_weights_over(np.zeros([3, 3])), "`density`.*from 0 to 0"),
-        (lambda: two_weights_over(np.full([3, 3], np.nan)), "density to be finite"),
+        (lambda: two_weights_over(np.full([3, 3], np.nan)), "`density` to be finite"),
         (lambda: two_weights_over(-np.eye(3)), "`density`.*from -1 to"),
         (lambda: two_weights_over(np.eye(3), np.nan), "draws of 'a' to be finite"),
     ],

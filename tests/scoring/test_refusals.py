@@ -96,7 +96,7 @@ def test_images_for_a_model_of_vectors(vectors, pictures, tmp_path):
     [
         ({"inputs": ["nowhere-*.npy"]}, "No file matches"),
         ({"inputs": []}, "No input"),
-        # As after a comma too much, which is not the folder where one works.
+        # As after one comma too many, which is not the folder where one works.
         ({"inputs": ["x.npy", ""]}, "No file matches ''"),
         ({"inputs": ["setup.txt"]}, "no file that can be scored"),
         ({"inputs": ["."]}, "holds no images"),

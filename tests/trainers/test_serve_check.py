@@ -178,7 +178,7 @@ def test_another_kind_of_server_is_named(answer):
         def answer_once():
             connection, _ = server.accept()
             with connection:
-                while b'"' not in connection.recv(1 << 20):
+                while (part := connection.recv(1 << 20)) and b'"' not in part:
                     pass
                 connection.sendall(answer)
                 # Reads the rest, since closing before would reset the connection.
@@ -186,7 +186,7 @@ def test_another_kind_of_server_is_named(answer):
                 while connection.recv(1 << 20):
                     pass
 
-        thread = threading.Thread(target=answer_once)
+        thread = threading.Thread(target=answer_once, daemon=True)
         thread.start()
         message = f"--address={address}: .* no REST port of TensorFlow Serving"
         with pytest.raises(UsageProblem, match=message):
@@ -233,7 +233,7 @@ def test_a_model_that_diverges_is_not_exported(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_named_before_training(tmp_path):
     (tmp_path / "file").touch()
-    for folder in ("file", "file/inside"):
+    for folder in ("file", "file/inside", 300 * "x"):
         config = serving_example.Config(output_dir=str(tmp_path / folder))
         with pytest.raises(UsageProblem, match=f"--output_dir={config.output_dir}: "):
             serving_example.run(config)
