@@ -518,6 +518,6 @@ class BayesianHypernet(PredictiveModel):
         if prior.around_trained is not None:
             prior.around_trained = np.asarray(store["prior_around_trained"])
         self._load_seeds(store)
-        if self.num_random:
+        if self.built and self.num_random:
             steps = keras_adapter.num_parts_in_file(store, "hypernet/flow_steps")
             self.hypernet.refuse_larger(steps)
