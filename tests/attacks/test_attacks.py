@@ -134,13 +134,28 @@ def test_a_model_beyond_float32_is_announced():
 # -- determinism, kinds and codings ----------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "batch_size",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        4,
+        pytest.param(100, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
-def test_the_same_seed_is_the_same_attack_whatever_the_batch_size(model, attack):
+def test_the_same_seed_is_the_same_attack_whatever_the_batch_size(
+    model, attack, batch_size
+):
     x, y = images(21)
     first = attack(model, x, y, 0.1, num_samples=3, seed=5)
-    again = attack(model, x, y, 0.1, num_samples=3, seed=5, batch_size=4)
+    again = attack(model, x, y, 0.1, num_samples=3, seed=5, batch_size=batch_size)
     np.testing.assert_array_equal(again, first)
-    others = [attack(model, x, y, 0.1, seed=seed) for seed in range(3)]
+
+
+@pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
+def test_other_seeds_are_other_attacks(model, attack):
+    x, y = images(21)
+    others = [attack(model, x, y, 0.1, seed=seed) for seed in range(6)]
     assert any((other != others[0]).any() for other in others[1:])
 
 

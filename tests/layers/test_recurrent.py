@@ -119,7 +119,13 @@ def draws_for_rows(layer):
 
 
 @pytest.mark.parametrize(
-    ["random", "dropout"], [("scale_and_bias", 0.5), ("rank_one", 0.0)]
+    ["random", "dropout"],
+    [
+        ("scale_and_bias", 0.5),
+        ("rank_one", 0.0),
+        pytest.param("scale_and_bias", 0.0, marks=pytest.mark.slow),
+        pytest.param("rank_one", 0.5, marks=pytest.mark.slow),
+    ],
 )
 @every_kind
 def test_a_call_with_everything(kind, random, dropout):

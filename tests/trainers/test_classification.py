@@ -64,7 +64,7 @@ def test_the_inputs_have_their_dropout_in_training_alone(finished):
 
 def test_trials_differ_by_rows_and_seeds_and_the_mean_is_theirs(tmp_path_factory):
     flags = {
-        "methods": ("bhn",),
+        "methods": ("bhn", "bayes_by_backprop"),
         "num_trials": 2,
         "train_size": 300,
         "network": "cnn",
@@ -81,7 +81,7 @@ def test_trials_differ_by_rows_and_seeds_and_the_mean_is_theirs(tmp_path_factory
     assert first != second
     assert run.results["methods"]["bhn"]["nll"] == pytest.approx((first + second) / 2)
     logged = (run.folder / "metrics.jsonl").read_text()
-    assert '"bhn-trial1"' in logged
+    assert '"bhn-trial1"' in logged and '"bayes_by_backprop-trial1"' in logged
 
 
 @pytest.mark.parametrize(
