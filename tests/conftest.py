@@ -1,15 +1,40 @@
 """Every run has the same initial weights, so that failures can be repeated."""
 
 import gc
+import pathlib
+import re
 
 import keras
 import pytest
+from tensorflow.python.framework import ops
+
+LINES = (pathlib.Path(__file__).parent / "slow_cases.txt").read_text().splitlines()
+SLOW_CASES = [line for line in LINES if line and not line.startswith("#")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks what `slow_cases.txt` lists."""
+    expression = "|".join(re.escape(line).replace(r"\*", ".*") for line in SLOW_CASES)
+    for item in items:
+        if re.fullmatch(expression, item.nodeid.removeprefix("tests/")):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
     """Traced graphs are many small objects, which Python would look through often."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def graphs_of_module():
+    """TensorFlow keeps custom gradients for ever, and the graphs they belong to."""
+    yield
+    gradients = ops.gradient_registry._registry
+    for name in [name for name in gradients if name.startswith("CustomGradient-")]:
+        del gradients[name]
+    gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="module")

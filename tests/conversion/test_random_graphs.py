@@ -56,7 +56,7 @@ def properties(max_examples):
     )
 
 
-@properties(max_examples=3)
+@properties(max_examples=2)
 @given(st.data(), MODES)
 def test_some_graphs(data, random):
     check(graph(data.draw), random)

@@ -262,8 +262,9 @@ def _flat(values, path=""):
 
 def main(task, *arguments):
     if task == "continue":
-        (directory,) = map(pathlib.Path, arguments)
-        for name in CASES:
+        directory, *names = arguments
+        directory = pathlib.Path(directory)
+        for name in names:
             model = keras.saving.load_model(directory / f"{name}.keras")
             # Compares compiled with eager answers.
             model.run_eagerly = True

@@ -8,13 +8,14 @@ import tensorflow as tf
 
 from tests import networks
 from tests.integration import every_option
+from tests.integration.asked_cases import asked_cases
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
+def models(request, tmp_path_factory):
     """Trained models, what they say, and the folder in which they are saved."""
     folder, found = tmp_path_factory.mktemp("options"), {}
-    for name in every_option.CASES:
+    for name in asked_cases(request, "name"):
         model, x, y = every_option.made(name)
         history = every_option.fit(model, x, y)
         said = every_option.says(model, x, y)
@@ -27,7 +28,7 @@ def models(tmp_path_factory):
 def loaded(models, run_python):
     """What the models say in a process that has only loaded them."""
     found, folder = models
-    run_python(every_option.__file__, "continue", folder)()
+    run_python(every_option.__file__, "continue", folder, *found)()
     return {name: dict(np.load(folder / f"{name}.npz")) for name in found}
 
 

@@ -5,11 +5,15 @@ import json
 import pytest
 
 from tests.integration import two_replicas
+from tests.integration.asked_cases import asked_cases
 
 
 @pytest.fixture(scope="module")
-def results(run_python, tmp_path_factory):
-    output = run_python(two_replicas.__file__, tmp_path_factory.mktemp("replicas"))()
+def results(request, run_python, tmp_path_factory):
+    names = asked_cases(request, "name")
+    checks = [name for name in names if name in two_replicas.CHECKS]
+    folder = tmp_path_factory.mktemp("replicas")
+    output = run_python(two_replicas.__file__, folder, *checks)()
     return json.loads(output.splitlines()[-1])
 
 

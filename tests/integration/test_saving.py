@@ -11,6 +11,7 @@ import bhn_tf
 from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
 from tests import networks
 from tests.integration import continuation
+from tests.integration.asked_cases import asked_cases
 
 HYPERNETS = {
     "sequential": lambda: networks.realnvp(max_log_scale=1.5, initial_mean=0.9),
@@ -73,17 +74,17 @@ NAMES = sorted(MODELS, key=lambda name: name == "subclassed")
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, run_python):
+def results(request, tmp_path_factory, run_python):
     """What each model does, without the interruption and after it."""
     directory = tmp_path_factory.mktemp("saved")
-    unbroken = {}
-    for name in NAMES:
+    names, unbroken = asked_cases(request, "name"), {}
+    for name in names:
         model = MODELS[name]()
         model.fit(*continuation.data(), batch_size=4, verbose=0)
         model.save(directory / f"{name}.keras")
         unbroken[name] = continuation.go_on(model)
-    run_python(continuation.__file__, directory, *NAMES)()
-    loaded = {name: dict(np.load(directory / f"{name}_loaded.npz")) for name in NAMES}
+    run_python(continuation.__file__, directory, *names)()
+    loaded = {name: dict(np.load(directory / f"{name}_loaded.npz")) for name in names}
     return unbroken, loaded
 
 
