@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from bhn_tf.arguments import check_count
+
 
 class PearsonTest(NamedTuple):
     """Pearson's test of every pair of some values.
@@ -33,14 +35,15 @@ def pearson_test(
 
     Args:
         draws: g [S, D], independent draws, such as `model.sample_scales(1000)`.
-        max_values: Largest size of the subset.
+        max_values: Largest size of the subset, at least 2.
         seed: Seed of the subset.
 
     Returns:
         The pairs, their correlations and p-values (two-sided).
 
     Raises:
-        ValueError: If there are fewer than three draws or two values.
+        ValueError: If there are fewer than three draws or two values, draws are not
+            finite, or a number makes no sense.
 
     Example:
     ```python
@@ -56,6 +59,13 @@ def pearson_test(
             "Expected draws of shape [S, D] with at least three draws of two values, "
             f"got {list(draws.shape)}."
         )
+    if not np.isfinite(draws).all():
+        raise ValueError(
+            "The draws have values that are NaN or infinite, whose correlation is not "
+            "defined: look at whether training has diverged."
+        )
+    check_count("max_values", max_values, minimum=2)
+    check_count("seed", seed, minimum=0)
     chosen = np.arange(draws.shape[1])
     if len(chosen) > max_values:
         chosen = np.random.default_rng(seed).permutation(chosen)[:max_values]

@@ -78,9 +78,12 @@ def potential_scale_reduction(values, num_chains: int) -> np.ndarray:
     ```
     """
     check_count("num_chains", num_chains, minimum=2)
-    return tfp.mcmc.potential_scale_reduction(
-        _steps_first(values, num_chains), independent_chain_ndims=1, split_chains=True
+    chains = _steps_first(values, num_chains)
+    found = tfp.mcmc.potential_scale_reduction(
+        chains, independent_chain_ndims=1, split_chains=True
     ).numpy()
+    # Of what never varies, such as a probability of exactly 1, both variances are 0.
+    return np.where(np.ptp(chains, axis=(0, 1)) == 0, np.ones_like(found), found)[()]
 
 
 def _steps_first(values, num_chains):

@@ -58,6 +58,22 @@ def test_values_that_never_vary_depend_on_nothing_whatever_their_mean_rounds_to(
     assert (found.p_value[~is_varying] == 1).all()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_draws_that_are_not_finite_are_refused(value, draws):
+    draws = draws.copy()
+    draws[0, 0] = value
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        correlation.pearson_test(draws)
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"max_values": 1}, {"max_values": -1}, {"seed": -1}], ids=str
+)
+def test_numbers_without_sense_are_refused(numbers, draws):
+    with pytest.raises(ValueError, match=f"`{next(iter(numbers))}`"):
+        correlation.pearson_test(draws, **numbers)
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 4), (5, 1)])
 def test_too_few_draws_or_values_are_refused(shape):
     with pytest.raises(ValueError, match=r"\[S, D\]"):

@@ -115,6 +115,15 @@ def test_chains_in_different_places_have_a_large_r_hat():
     assert hamiltonian.potential_scale_reduction(apart, 2)[0] > 2
 
 
+def test_what_never_varies_agrees_and_nan_does_not():
+    values = np.ones((8, 3))
+    values[:, 1] = np.arange(8)
+    values[0, 2] = np.nan
+    found = hamiltonian.potential_scale_reduction(values, 2)
+    assert found[0] == 1 and found[1] > 2 and np.isnan(found[2])
+    assert hamiltonian.potential_scale_reduction(values[:, 0], 2) == 1
+
+
 @pytest.mark.parametrize(
     ["arguments", "message"],
     [

@@ -69,7 +69,7 @@ def score_rows(
     order, are_finite, found = [], [], []
     for chunk_ids, x in pool.chunks(ids, _CHUNK_ROWS):
         order.append(chunk_ids)
-        are_finite.append(_are_finite(x))
+        are_finite.append(which_are_finite(x))
         if callable(acquisition):
             found.append(model.predict_samples(x, **arguments))
         else:
@@ -91,8 +91,12 @@ def score_rows(
     return np.concatenate(order), scores
 
 
-def _are_finite(x) -> np.ndarray:
-    """Which rows of a structure of arrays have no NaN and no infinity, [rows]."""
+def which_are_finite(x) -> np.ndarray:
+    """Tells which rows have no NaN and no infinity, [rows].
+
+    Args:
+        x: An array, or a structure of them, rows first.
+    """
     leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(x)]
     finite = np.ones(len(leaves[0]), bool)
     for leaf in leaves:
@@ -108,8 +112,7 @@ def _named_score(uncertainty, name: str) -> np.ndarray:
         )
         raise ValueError(
             f"The model's predictions have no score {name!r} but {has}. Choose one of "
-            "these as acquisition; a regression has 'epistemic_std'. For several "
-            "outputs give a function of the samples."
+            "these as acquisition; a regression has 'epistemic_std'."
         )
     elements = uncertainty[name].reshape(len(uncertainty[name]), -1)
     # The mean over a row's pixels, tokens or outputs, without padding.

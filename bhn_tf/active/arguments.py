@@ -112,6 +112,17 @@ def checked_model(model) -> keras.Model:
     return model
 
 
+def refuse_several_outputs(model: keras.Model) -> None:
+    """Raises `ValueError` if a built model has several outputs."""
+    names = getattr(getattr(model, "likelihood", None), "output_names", ())
+    if len(names) > 1:
+        raise ValueError(
+            f"The model of `make_model` has the outputs {list(names)}, and `label_fn` "
+            "gives one label for each id. Make a model of the one output whose labels "
+            "you ask for."
+        )
+
+
 def refuse_unknown_fit_kwargs(fit_kwargs: Mapping, model: keras.Model) -> None:
     """Raises `ValueError` if `fit` of the model has no arguments of these names."""
     parameters = inspect.signature(model.fit).parameters

@@ -10,7 +10,13 @@ import numpy as np
 from absl import logging
 
 from bhn_tf.active import arguments, randomness
-from bhn_tf.active.acquisition import RANDOM, Acquisition, highest, score_rows
+from bhn_tf.active.acquisition import (
+    RANDOM,
+    Acquisition,
+    highest,
+    score_rows,
+    which_are_finite,
+)
 from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
@@ -44,8 +50,8 @@ class ActiveLearner:
         acquisition: "bald", "max_entropy", "variation_ratio", "mean_std", any other
             name of `bhn_tf.uncertainty.SCORES`, "epistemic_std" for a regression,
             "random", or a function of probabilities [rows, S, C] that returns scores
-            [rows]. The highest scores are asked for; ties are broken at random, and NaN
-            is never asked for.
+            [rows]. The highest scores are asked for; ties are broken at random. Rows
+            with NaN or infinite inputs, or a score of NaN, are never asked for.
         query_size: Rows per round.
         num_samples: S, draws for the scores.
         candidate_size: How many random rows are scored in a round; `None` for all.
@@ -189,9 +195,10 @@ class ActiveLearner:
 
         Raises:
             ValueError: If the shape of labels does not fit, or, before any labels are
-                asked for, if the model is not compiled, cannot say how uncertain it is
-                or cannot take the rows of the pool or the arrays of `validation_data`,
-                or its `fit` has no such argument as one of `fit_kwargs`.
+                asked for, if the model is not compiled, has several outputs, has no
+                such score as `acquisition`, cannot take the rows of the pool or the
+                arrays of `validation_data`, or its `fit` has no such argument as one of
+                `fit_kwargs`.
             RuntimeError: If another run is using `directory`.
             bhn_tf.callbacks.Diverged: If training diverges; that round's model is
                 discarded, but all labels are kept.
@@ -207,6 +214,8 @@ class ActiveLearner:
             if self.initial_round is None:
                 # Refuses an unusable model before anybody labels.
                 self._trained.make(validation_data)
+                if num_rounds:
+                    self._refuse_missing_score()
                 self._label(self._initial_ids)
             self._trained.train(self._progress, validation_data)
             while len(self.history) < last and self.stop_reason is None:
@@ -224,13 +233,30 @@ class ActiveLearner:
         if not len(free):
             self._stop(f"all {self._pool.size} rows of the pool are labelled")
             return free
-        if self._acquisition == RANDOM:
-            rng = randomness.generator(self._seed, "random", len(labelled))
-            return rng.permutation(free)[: self._query_size]
+        is_random = self._acquisition == RANDOM
         free = randomness.generator(
-            self._seed, "candidates", len(labelled)
+            self._seed, RANDOM if is_random else "candidates", len(labelled)
         ).permutation(free)
-        ties = randomness.generator(self._seed, "ties", len(labelled))
+        chosen = self._first_finite(free) if is_random else self._highest(free)
+        if not len(chosen):
+            what = "inputs are not finite" if is_random else "the acquisition is NaN"
+            self._stop(f"{what} for all {len(free)} rows that have no label")
+        return chosen
+
+    def _first_finite(self, free):
+        """The first rows without NaN and infinities."""
+        chosen, start, size = free[:0], 0, self._query_size
+        while start < len(free) and len(chosen) < self._query_size:
+            ids = free[start : start + size]
+            finite = ids[which_are_finite(self._pool.rows(ids))]
+            chosen = np.concatenate([chosen, finite])
+            # Twice as many each time, since a data set is read anew.
+            start, size = start + size, 2 * size
+        return chosen[: self._query_size]
+
+    def _highest(self, free):
+        """The rows with the highest scores of the first candidates."""
+        ties = randomness.generator(self._seed, "ties", len(self.labelled_ids))
         size = self._candidate_size or len(free)
         chosen = free[:0]
         # Ends after one pass, unless too many of the candidates' scores are NaN.
@@ -240,11 +266,12 @@ class ActiveLearner:
             chosen = np.concatenate([chosen, highest(ids, scores, wanted, ties)])
             if len(chosen) == self._query_size:
                 break
-        if not len(chosen):
-            self._stop(
-                f"the acquisition is NaN for all {len(free)} rows that have no label"
-            )
         return chosen
+
+    def _refuse_missing_score(self):
+        # A function may compare all rows, so that one row would mean nothing to it.
+        if not callable(self._acquisition) and self._acquisition != RANDOM:
+            self._score(self._initial_ids[:1])
 
     def _score(self, ids):
         return score_rows(

@@ -181,6 +181,7 @@ class TrainedModel:
         if not model.built:
             # Creates the weights now, from this seed, and not in `fit`.
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
+        arguments.refuse_several_outputs(model)
         return model
 
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.attacks.loss_directions import LossDirection
 from bhn_tf.random import stateless_seed
 
@@ -61,7 +61,7 @@ def fgsm(
     ```
     """
     values = _checked_inputs(x, clip)
-    _check_size("epsilon", epsilon)
+    check_amount("epsilon", epsilon, may_be_zero=True)
     sign = gradient_sign(model, values, y, num_samples, seed, batch_size)
     return _like(x, _moved(values, sign, epsilon, clip))
 
@@ -109,11 +109,11 @@ def pgd(
     ```
     """
     values = _checked_inputs(x, clip)
-    _check_size("epsilon", epsilon)
+    check_amount("epsilon", epsilon, may_be_zero=True)
     check_count("num_steps", num_steps, minimum=1)
     if step_size is None:
         step_size = 2.5 * epsilon / num_steps
-    _check_size("step_size", step_size)
+    check_amount("step_size", step_size, may_be_zero=True)
     seed = _as_integer_seed(seed)
     attacked = values
     if random_start:
@@ -203,7 +203,9 @@ def _checked_inputs(x, clip) -> np.ndarray:
 
 
 def _check_limits(values, clip) -> None:
-    if not isinstance(clip, tuple | list) or len(clip) != 2 or not clip[0] < clip[1]:
+    is_pair = isinstance(clip, tuple | list) and len(clip) == 2
+    are_numbers = is_pair and np.asarray(clip).dtype.kind in "biuf"
+    if not are_numbers or not clip[0] < clip[1]:
         raise ValueError(
             "Expected `clip` to be the lowest and the highest value of x, such as "
             f"(0.0, 1.0), or None, got {clip!r}."
@@ -214,13 +216,6 @@ def _check_limits(values, clip) -> None:
             f"`x` has values from {lowest:.4g} to {highest:.4g}, and `clip={clip}` "
             "would change them without any attack. Give the range that x can have, or "
             "`clip=None`, and ε in the same units."
-        )
-
-
-def _check_size(name, value) -> None:
-    if not np.ndim(value) == 0 or not np.isfinite(value) or value < 0:
-        raise ValueError(
-            f"Expected `{name}` to be a number of at least 0, got {value!r}."
         )
 
 

@@ -7,6 +7,8 @@ whose score is at most a threshold.
 import keras
 import tensorflow as tf
 
+from bhn_tf.arguments import check_amount, check_count
+
 
 class SetConformity:
     """A conformity score of classes.
@@ -75,11 +77,8 @@ class RAPS(SetConformity):
     """
 
     def __init__(self, lam: float = 0.01, k: int = 1, randomized: bool = False):
-        if not lam >= 0 or not k >= 0:
-            raise ValueError(
-                f"Expected `lam` and `k` to be at least 0, got {lam!r} and {k!r}."
-            )
-        self.lam, self.k, self.randomized = float(lam), int(k), bool(randomized)
+        self.lam = check_amount("lam", lam, may_be_zero=True)
+        self.k, self.randomized = check_count("k", k, minimum=0), bool(randomized)
 
     def of_classes(self, probabilities, uniform=None):
         p = tf.convert_to_tensor(probabilities)

@@ -1,5 +1,6 @@
 """Mistakes are explained before anything is labelled or trained."""
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -162,10 +163,24 @@ def test_labels_outlive_a_training_that_fails(has_folder, tmp_path):
 
 
 def test_a_score_that_the_model_does_not_have():
+    settings = dict(acquisition="epistemic_std", label_fn=nobody)
     with pytest.raises(ValueError, match="no score 'epistemic_std'.*mean_std"):
-        learner("deterministic", acquisition="epistemic_std").run(1)
+        learner("deterministic", **settings).run(1)
     with pytest.raises(ValueError, match=r"Expected one a row, \[36\]"):
         learner(acquisition=lambda samples: samples).run(1)
+
+
+def test_several_outputs_are_refused_before_anybody_labels():
+    def make_model():
+        inputs = keras.Input((networks.NUM_FEATURES,))
+        outputs = [keras.layers.Dense(3, name=name)(inputs) for name in "ab"]
+        model = bhn_tf.baselines.Deterministic(
+            keras.Model(inputs, outputs), likelihood=["categorical"] * 2
+        )
+        return networks.compiled(model, "sgd")
+
+    with pytest.raises(ValueError, match=r"outputs \['a', 'b'\].*one label"):
+        learner(make_model=make_model, label_fn=nobody).run(1)
 
 
 def test_make_is_not_called_before_run():

@@ -192,6 +192,27 @@ def test_rows_without_a_score_are_never_asked_for():
     assert "NaN for all 20 rows" in found.stop_reason
 
 
+@pytest.mark.parametrize("is_data_set", [False, True])
+def test_random_never_asks_for_rows_that_no_training_takes(is_data_set):
+    x, _ = pool()
+    x[20:30] = np.nan
+    x[30:, 0] = np.inf
+    x = tf.data.Dataset.from_tensor_slices(x).batch(7) if is_data_set else x
+    found = learner(pool_x=x, acquisition="random", query_size=3)
+    history = found.run(20)
+    assert sorted(found.labelled_ids) == list(range(20))
+    assert [len(entry["ids"]) for entry in history] == [3, 3, 3, 3, 3, 1]
+    assert "not finite for all 20 rows" in found.stop_reason
+
+
+def test_random_asks_in_an_order_that_rows_without_use_do_not_change():
+    x, _ = pool()
+    all_rows = learner(acquisition="random", query_size=36).run(1)[0]["ids"]
+    x[20:] = np.nan
+    finite = learner(pool_x=x, acquisition="random", query_size=16).run(1)[0]["ids"]
+    assert finite == [i for i in all_rows if i < 20]
+
+
 def test_validation_data_change_nothing_but_what_is_reported(bhn_run):
     with_data, _ = bhn_run
     without = learner(make_model=learners.make("bhn", run_eagerly=False))

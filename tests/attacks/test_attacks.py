@@ -315,9 +315,12 @@ def test_more_draws_of_the_gradient_make_the_attack_stronger(seed):
         ({"y": np.full((9, 3), 1 / 3)}, "soft labels"),
         ({"epsilon": -0.1}, "`epsilon`"),
         ({"epsilon": float("nan")}, "`epsilon`"),
+        ({"epsilon": "0.1"}, "`epsilon`"),
+        ({"epsilon": None}, "`epsilon`"),
         ({"num_samples": -1}, "`num_samples`"),
         ({"batch_size": 0}, "`batch_size`"),
         ({"clip": (1.0, 0.0)}, "`clip`"),
+        ({"clip": (None, 1.0)}, "`clip`"),
         ({"seed": -1}, "`seed`"),
     ],
 )

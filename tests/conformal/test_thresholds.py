@@ -103,6 +103,14 @@ def probabilities(rows=400, classes=5, seed=0):
     return p, y
 
 
+@pytest.mark.parametrize(
+    "numbers", [{"lam": -0.1}, {"lam": "much"}, {"k": -1}, {"k": 1.5}], ids=str
+)
+def test_prices_without_sense_are_refused(numbers):
+    with pytest.raises(ValueError, match=f"`{next(iter(numbers))}`"):
+        RAPS(**numbers)
+
+
 @pytest.mark.parametrize("score", [LAC(), APS(), APS(True), RAPS(0.1, 2, True)])
 def test_sets_cover_as_often_as_they_say(score):
     rng, n, rows, trials, level = np.random.default_rng(4), 49, 20, 300, 0.8
