@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf.arguments import check_amount, fit_float32
+from bhn_tf.random import stateless_seed
 
 
 def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
@@ -56,6 +57,8 @@ def checked_loc(prior_loc):
     return numbers.tolist()
 
 
+# Draws that show what kind of distribution a prior is.
+_NUM_DRAWS = 20
 # Smallest magnitude of a value, relative to the root mean square of those around it.
 _SMALLEST_MAGNITUDE = 0.1
 
@@ -183,6 +186,27 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
         f"Expected a prior over one number, or over D = {event_size}, got batch shape "
         f"{batch} and event shape {event}."
     )
+
+
+def require_density(distribution: tfd.Distribution) -> None:
+    """Refuses whole numbers and single points, whose probabilities are no densities.
+
+    Args:
+        distribution: Over vectors of D values.
+
+    Raises:
+        ValueError: If it has no density, as far as some draws show.
+    """
+    draws = np.asarray(distribution.sample(_NUM_DRAWS, seed=stateless_seed(0)))
+    # Continuous distributions of very large numbers are whole in float32, too.
+    is_smooth = distribution.reparameterization_type == tfd.FULLY_REPARAMETERIZED
+    are_whole = not is_smooth and (draws == np.round(draws)).all()
+    if are_whole or (draws == draws[0]).all():
+        raise ValueError(
+            "The prior has to be a density over real numbers, and draws of "
+            f"{distribution} are {draws.ravel()[:3].tolist()}, ...: the KL to it has "
+            "no meaning. Give a continuous one, such as `tfd.Laplace(0.0, 1.0)`."
+        )
 
 
 def serialize(distribution: tfd.Distribution | Trained | None) -> dict | None:

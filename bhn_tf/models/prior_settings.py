@@ -85,7 +85,9 @@ class PriorSettings:
             )
         if self.learned is not None:
             self.learned.build_for(layer_sizes)
-        _ = self.distribution
+        distribution = self.distribution
+        if isinstance(self.given, tfd.Distribution):
+            priors.require_density(distribution)
 
     @property
     def distribution(self) -> tfd.Distribution:

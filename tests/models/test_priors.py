@@ -135,6 +135,21 @@ def test_a_prior_of_another_size_is_refused():
         priors.Trained(0.0)
 
 
+@pytest.mark.parametrize(
+    "prior",
+    [tfd.Poisson(3.0), tfd.Bernoulli([0.5] * 6), tfd.Deterministic(tf.zeros(6))],
+    ids=lambda prior: type(prior).__name__,
+)
+def test_a_prior_without_a_density_is_refused(prior):
+    with pytest.raises(ValueError, match="density over real numbers"):
+        make_model(prior=prior)
+
+
+@pytest.mark.parametrize("prior", [tfd.Normal(0.0, 1e9), tfd.Cauchy(0.0, 1.0), MIXTURE])
+def test_every_density_is_taken(prior):
+    assert make_model(prior=prior).num_random == 6
+
+
 def test_several_widths_are_given_as_the_error_says():
     stddevs = np.arange(1, 7, dtype="float32")
     with pytest.raises(ValueError, match=r"give `prior=tfd.Normal\(0.0, stddevs\)`"):
