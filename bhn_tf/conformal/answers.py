@@ -173,10 +173,14 @@ def in_structure_of(outputs, values: list):
     Example:
         >>> in_structure_of({"b": 0, "a": 0}, [1, None]), in_structure_of(0, [2])
         ({'a': 1}, 2)
+        >>> from collections import OrderedDict
+        >>> in_structure_of(OrderedDict(b=0, a=0), [1, 2])
+        {'b': 1, 'a': 2}
     """
     if not keras.tree.is_nested(outputs):
         return values[0]
     if isinstance(outputs, dict):
-        named = zip(sorted(outputs), values, strict=True)
+        names = keras_adapter.names_as_flattened(outputs)
+        named = zip(names, values, strict=True)
         return {name: value for name, value in named if value is not None}
     return list(values)

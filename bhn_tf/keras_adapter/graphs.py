@@ -76,6 +76,15 @@ def index_in_origin(tensor) -> int:
     return tensor._keras_history.tensor_index
 
 
+def names_as_flattened(structure: dict) -> list[str]:
+    """Returns the keys of a dictionary in the order in which Keras flattens it.
+
+    That is the sorted order, but of an `OrderedDict` its own.
+    """
+    is_ordered = isinstance(structure, OrderedDict)
+    return list(structure) if is_ordered else sorted(structure)
+
+
 def inputs_by_name(network: keras.Layer, inputs):
     """Returns a dictionary of inputs in the order in which a network declares them.
 

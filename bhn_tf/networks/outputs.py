@@ -48,7 +48,7 @@ def output_names(network, outputs) -> list[str] | None:
     if outputs is None or not keras.tree.is_nested(outputs):
         return None
     if isinstance(outputs, dict):
-        return sorted(outputs)
+        return keras_adapter.names_as_flattened(outputs)
     if is_functional(network):
         return _unique(network.output_names)
     return [f"output_{index}" for index in range(len(keras.tree.flatten(outputs)))]

@@ -151,7 +151,7 @@ def _input_names(structure) -> list[str]:
         return ["inputs"]
     tensors = keras.tree.flatten(structure)
     if isinstance(structure, dict) and len(structure) == len(tensors):
-        return sorted(structure)
+        return keras_adapter.names_as_flattened(structure)
     names = []
     for index, tensor in enumerate(tensors):
         layer, _ = keras_adapter.origin_of(tensor)
