@@ -29,11 +29,10 @@ from bhn_tf.arguments import check_count, check_probability
 from bhn_tf.environment import require
 from bhn_tf.scoring.batches import as_rows, only_input
 from bhn_tf.scoring.guarantees import empty_columns, model_columns
-from bhn_tf.scoring.keras_file import ENDING, open_model
+from bhn_tf.scoring.keras_file import model_path, open_model
 from bhn_tf.scoring.record_files import elements, layout_of
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
-from bhn_tf.serving.versions import latest_version
 
 require("apache_beam", "'bhn-tf[beam]'")
 
@@ -73,8 +72,7 @@ class SavedModelHandler(ModelHandler):
     def __init__(self, saved_model, batch_size: int = 256, level: float | None = None):
         super().__init__()
         self._batch_size = check_count("batch_size", batch_size, minimum=1)
-        is_file = str(saved_model).endswith(ENDING)
-        self._path = str(saved_model) if is_file else latest_version(saved_model)
+        self._path = model_path(saved_model)
         self._level = None if level is None else check_probability("level", level)
 
     # In Beam 2.70 the constructor has no argument `max_batch_size` yet.

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from bhn_tf.conformal.output_calibration import USUAL_LEVELS
@@ -80,7 +79,7 @@ class Promise:
         request = {**inputs, "level": level}
         try:
             answers = self._model(request, f"predict_{self.kind}")
-        except tf.errors.InvalidArgumentError as error:
+        except ScoringProblem as error:
             raise ScoringProblem(
                 f"There are too few calibration rows for the `level` {level}."
             ) from error

@@ -15,7 +15,6 @@ from bhn_tf.image_headers import MAX_PIXELS, size_of
 from bhn_tf.scoring.batches import (
     Batch,
     as_rows,
-    check_rows,
     checked_bytes,
     only_input,
     text_of,
@@ -115,6 +114,8 @@ class ImageFiles:
         self.name = name
         self.files = list(files)
         self.num_rows = len(self.files)
+        # Of a readable image; known after `check`.
+        self._shape: tuple[int, ...] = ()
 
     @classmethod
     def of_folder(cls, folder: Path) -> "ImageFiles":
@@ -141,7 +142,7 @@ class ImageFiles:
         reasons = []
         for path in self.files[:_TRIES]:
             try:
-                _decoded(path, spec)
+                self._shape = tuple(_decoded(path, spec).shape)
             except (OSError, ValueError) as error:
                 reasons.append(f"{text_of(path)}: {error}")
             else:
@@ -159,7 +160,7 @@ class ImageFiles:
             images = self._read(paths, spec)
             broken = tuple(i for i, image in enumerate(images) if image is None)
             ids = [text_of(path) for path in paths]
-            yield Batch(ids, {key: _stack(images, spec, self.name)}, broken)
+            yield Batch(ids, {key: self._stacked(images, spec)}, broken)
 
     def _read(self, paths, spec) -> list:
         """The images of a batch, `None` for those that cannot be scored."""
@@ -173,6 +174,18 @@ class ImageFiles:
                     # Checked early, before more is decoded than can be batched.
                     _check_together(images, len(paths), self.name)
         return images
+
+    def _stacked(self, images, spec) -> np.ndarray:
+        """The images, with zeros in place of the broken ones."""
+        found = [image for image in images if image is not None]
+        # A network of images of any size may take none of a single pixel.
+        shape = found[0].shape if found else self._shape
+        dtype = np.uint8 if spec.dtype == tf.uint8 else np.float32
+        stacked = np.zeros((len(images), *shape), dtype)
+        for row, image in enumerate(images):
+            if image is not None:
+                stacked[row] = image
+        return as_rows(stacked, spec, self.name)
 
 
 def _image_or_none(path, spec):
@@ -200,16 +213,3 @@ def _check_together(images, num_rows, name) -> None:
             f"{name}: a batch of {num_rows} images of the shape {found[0].shape} takes "
             f"{found[0].nbytes * num_rows >> 20} MiB. Take a smaller batch size."
         )
-
-
-def _stack(images, spec, name):
-    """The images, with zeros in place of the broken ones."""
-    found = [image for image in images if image is not None]
-    shape = found[0].shape if found else [size or 1 for size in spec.shape[1:]]
-    dtype = np.uint8 if spec.dtype == tf.uint8 else np.float32
-    stacked = np.zeros((len(images), *shape), dtype)
-    for row, image in enumerate(images):
-        if image is not None:
-            stacked[row] = image
-    check_rows(stacked.shape[1:], stacked.dtype, spec, name)
-    return as_rows(stacked, spec, name)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
+from bhn_tf.serving.versions import latest_version
 
 ENDING = ".keras"
 
@@ -28,20 +29,40 @@ def open_model(path) -> ServedModel:
     open_model("saved_models/digits").signatures
     ```
     """
-    is_file = os.fspath(path).endswith(ENDING) and not tf.io.gfile.isdir(path)
-    return _KerasFile(path) if is_file else ServedModel(path)
+    path = model_path(path)
+    return ServedModel(path) if tf.io.gfile.isdir(path) else _KerasFile(path)
+
+
+def model_path(path) -> str:
+    """Returns a `.keras` file, or the newest version of a SavedModel.
+
+    Args:
+        path: The file, a SavedModel, or a folder of versions of it, whatever its name.
+
+    Raises:
+        FileNotFoundError: If there is none.
+
+    Example:
+    ```python
+    model_path("saved_models/digits")  # "saved_models/digits/1"
+    ```
+    """
+    path = os.fspath(path)
+    if not path.endswith(ENDING) or tf.io.gfile.isdir(path):
+        return latest_version(path)
+    if not tf.io.gfile.exists(path):
+        raise FileNotFoundError(f"{path} does not exist.")
+    return path
 
 
 class _KerasFile(ServedModel):
     """A `.keras` file, exported to a temporary SavedModel and loaded from there."""
 
     def __init__(self, path):
-        path = os.fspath(path)
-        if not tf.io.gfile.exists(path):
-            raise FileNotFoundError(f"There is no file {path}.")
         try:
             model = keras.saving.load_model(path)
-        except (ValueError, TypeError, OSError, KeyError) as error:
+        # A damaged archive raises BadZipFile, zlib.error, ValueError, KeyError, ...
+        except Exception as error:
             raise ScoringProblem(
                 f"{path} cannot be loaded: was it saved by `.save`, and copied as a "
                 f"whole? ({str(error)[:300]})"

@@ -168,7 +168,11 @@ def _in_groups(batches: Iterator[Batch], size: int) -> Iterator[Iterator[Batch]]
 
 
 def _score(columns_of, batch: Batch) -> dict[str, np.ndarray]:
-    columns = columns_of(batch.inputs)
+    try:
+        columns = columns_of(batch.inputs)
+    except ScoringProblem as problem:
+        first, last = batch.ids[0], batch.ids[-1]
+        raise ScoringProblem(f"Rows {first} to {last}: {problem}") from problem
     for row in batch.unreadable:
         for values in columns.values():
             values[row] = None if values.dtype == object else np.nan

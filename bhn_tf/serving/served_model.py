@@ -12,6 +12,9 @@ from bhn_tf.serving.assets import FOLDER
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.versions import latest_version
 
+# How lines begin in which TensorFlow says where in a graph an error is.
+_OF_GRAPH = ("Graph execution error", "Detected at node", "<stack traces", "[[{{")
+
 
 class ServedModel:
     """One version of a SavedModel; no Keras model is needed.
@@ -78,7 +81,16 @@ class ServedModel:
             ) from error
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of a signature, by name."""
+        """Returns the inputs of a signature, by name.
+
+        Raises:
+            ScoringProblem: If there is no such signature.
+        """
+        if signature not in self._loaded.signatures:
+            raise ScoringProblem(
+                f"{self.path} has no signature {signature!r}: it has "
+                f"{list(self.signatures)}."
+            )
         return self._loaded.signatures[signature].structured_input_signature[1]
 
     @property
@@ -96,17 +108,58 @@ class ServedModel:
         """Returns the outputs of a signature by name, rows first.
 
         Args:
-            inputs: Arrays or numbers by name, in the shapes and dtypes of `specs`.
+            inputs: Arrays or numbers by name, in the shapes and dtypes of `specs`;
+                other names are passed over.
             signature: Name of the signature.
 
         Raises:
+            ScoringProblem: If there is no such signature, the inputs do not fit it, or
+                the network cannot answer them, such as a token it does not know.
             RuntimeError: If the process is a fork in which it would never end.
         """
         tensorflow_adapter.require_threads()
-        specs = self.specs(signature)
-        tensors = {name: tf.constant(inputs[name], specs[name].dtype) for name in specs}
-        answers = self._loaded.signatures[signature](**tensors)
+        tensors = {
+            name: _tensor_of(inputs, name, spec, signature)
+            for name, spec in self.specs(signature).items()
+        }
+        try:
+            answers = self._loaded.signatures[signature](**tensors)
+        except tf.errors.OpError as error:
+            raise ScoringProblem(
+                f"The model cannot answer these inputs: {_reason(error)}"
+            ) from error
         return {name: value.numpy() for name, value in answers.items()}
+
+
+def _tensor_of(inputs, name, spec, signature) -> tf.Tensor:
+    """An input of a request, unless missing, of another shape, or not in the dtype."""
+    if name not in inputs:
+        raise ScoringProblem(f"`{signature}` takes {name!r}, which is missing.")
+    value = inputs[name]
+    try:
+        tensor = tf.constant(value, spec.dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ScoringProblem(
+            f"{name!r} cannot be read as {spec.dtype.name}: {str(error)[:200]}"
+        ) from error
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise ScoringProblem(
+            f"{name!r} has the shape {tuple(tensor.shape)}, and `{signature}` takes "
+            f"{tuple(spec.shape)}."
+        )
+    # TensorFlow cuts 0.5 to 0, and takes 300 as 44 of uint8.
+    if spec.dtype.is_integer and np.any(tensor.numpy() != np.asarray(value)):
+        raise ScoringProblem(
+            f"{name!r} has numbers that {spec.dtype.name}, its dtype, cannot hold."
+        )
+    return tensor
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """What went wrong, without the place in the graph."""
+    lines = [line.strip() for line in error.message.splitlines()]
+    said = [line for line in lines if line and not line.startswith(_OF_GRAPH)]
+    return (said or lines or [""])[0][:300]
 
 
 def _card(path) -> dict:

@@ -157,6 +157,8 @@ def test_batches_of_other_records_than_before(vectors, x):
 def test_what_does_not_fit_is_said(vectors):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ScoreRows("nowhere")
+    with pytest.raises(FileNotFoundError, match="nowhere.keras"):
+        ScoreRows("nowhere.keras")
     for make in (ScoreRows, SavedModelHandler):
         for level in ("x", 1.0, 90):
             with pytest.raises(ValueError, match="`level` to be one probability"):

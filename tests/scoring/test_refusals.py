@@ -12,6 +12,7 @@ from bhn_tf import scoring
 from bhn_tf.baselines import Deterministic
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.scoring.guarantees import empty_columns
+from tests import networks
 from tests.scoring.scored_files import NUM_ROWS, example, read, score, write_records
 
 
@@ -136,6 +137,54 @@ def test_rows_of_other_sizes_with_an_answer_for_each_element(tmp_path):
     assert score(path, [f"{tmp_path}/5.npy"], tmp_path / "5.csv").num_rows == 12
     with pytest.raises(scoring.ScoringProblem, match="columns are not known"):
         empty_columns(scoring.ServedModel(path), None)
+
+
+def test_rows_that_the_network_cannot_answer_are_named(tmp_path):
+    tokens = [keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 3)]
+    network = [*tokens, keras.layers.Flatten(), keras.layers.Dense(3)]
+    path = Deterministic(keras.Sequential(network)).export(tmp_path / "model")
+    rows = np.zeros([10, 2], "int32")
+    rows[6, 1] = 7
+    np.save(tmp_path / "x.npy", rows)
+    expected = r"x.npy:4 to .*x.npy:7: .*cannot answer.* = 7 is not in \[0, 5\)$"
+    with pytest.raises(scoring.ScoringProblem, match=expected):
+        score(path, [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    "request_, message",
+    [
+        ({"x": np.zeros([2, 4])}, "'inputs', which is missing"),
+        ({"inputs": np.zeros([2, 3])}, r"\(2, 3\).*\(None, 4\)"),
+        ({"inputs": np.zeros(4)}, r"\(4,\).*\(None, 4\)"),
+        ({"inputs": [["a"] * 4]}, "cannot be read as float32"),
+        ({"inputs": np.zeros([2, 4])}, "no signature 'sample'"),
+    ],
+)
+def test_requests_that_do_not_fit_a_served_model(vectors, request_, message):
+    asked = ["sample"] if "signature" in message else []
+    with pytest.raises(scoring.ScoringProblem, match=message):
+        scoring.ServedModel(vectors)(request_, *asked)
+
+
+@pytest.mark.parametrize("value", [0.5, 300, -1])
+def test_numbers_that_would_be_changed_are_refused(images, value):
+    model = scoring.ServedModel(images)
+    bytes_of = np.full([1, 4, 4, 1], 44)
+    model({"inputs": bytes_of.tolist()})
+    with pytest.raises(scoring.ScoringProblem, match="uint8, its dtype, cannot hold"):
+        model({"inputs": np.where(bytes_of == 44, value, 0)})
+
+
+@pytest.mark.parametrize("damage", [slice(0, -100), slice(100, None)])
+def test_a_keras_file_that_is_damaged(x, tmp_path, damage):
+    np.save(tmp_path / "x.npy", x)
+    Deterministic(networks.plain()).save(tmp_path / "model.keras")
+    contents = bytearray((tmp_path / "model.keras").read_bytes())
+    contents[len(contents) // 3] ^= 255
+    (tmp_path / "model.keras").write_bytes(contents[damage])
+    with pytest.raises(scoring.ScoringProblem, match="cannot be loaded"):
+        score(tmp_path / "model.keras", [f"{tmp_path}/x.npy"], tmp_path / "out.csv")
 
 
 def test_a_keras_file_that_cannot_be_served(x, tmp_path):

@@ -6,11 +6,13 @@ import pickle
 import shutil
 import zlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bhn_tf import scoring
+from bhn_tf.baselines import Deterministic
 from bhn_tf.image_headers import size_of
 from bhn_tf.scoring import image_files
 from tests.scoring.scored_files import check, example, read, score, write_records
@@ -105,6 +107,23 @@ def test_a_header_tells_the_size_that_is_decoded(form):
     for end in (4, 12, 20):
         with pytest.raises(ValueError, match="damaged"):
             size_of(file.getvalue()[:end])
+
+
+def test_a_batch_of_broken_images_keeps_its_rows(tmp_path):
+    """A network of images of any size may not take a single pixel."""
+    network = [
+        keras.layers.Conv2D(2, 3),
+        keras.layers.GlobalAveragePooling2D(),
+        keras.layers.Dense(3),
+    ]
+    network = keras.Sequential([keras.Input((None, None, 1)), *network])
+    path = Deterministic(network).export(tmp_path / "model")
+    (tmp_path / "a.png").write_bytes(png(np.zeros([5, 6, 1], "uint8")))
+    (tmp_path / "b.png").write_bytes(b"broken")
+    summary = score(path, [f"{tmp_path}/*.png"], tmp_path / "out.csv", batch_size=1)
+    assert summary.unreadable == [f"{tmp_path}/b.png"]
+    means = read(tmp_path / "out.csv")["mean_0"]
+    assert means[0] != "nan" and means[1] == "nan"
 
 
 def test_what_is_too_large_is_never_unpacked(photographs, pictures, tmp_path):
