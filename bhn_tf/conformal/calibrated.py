@@ -268,7 +268,8 @@ class Calibrated(CalibrationState):
 
         Raises:
             ValueError: If a signature is unknown, an input is named `level` or `by`,
-                there is not one name for each class, or one is empty or contains `|`.
+                there is not one name of its own for each class, or one is empty or
+                contains `|`.
 
         Example:
         ```python

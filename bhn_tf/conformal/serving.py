@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.conformal import groups, ranks
-from bhn_tf.serving.export import write_version
+from bhn_tf.serving.export import check_destination, write_version
 from bhn_tf.serving.names import SEPARATOR, input_specs
 from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
 
@@ -25,9 +25,10 @@ def export_calibrated(
 
     Raises:
         ValueError: If a signature is unknown, an input is named `level` or `by`, there
-            is not one name for each class, or a name is empty or contains `|`.
+            is not one name of its own for each class, or one is empty or contains `|`.
         OSError: If it cannot be written; no part of it is then left.
     """
+    check_destination(directory, metrics)
     kinds = {
         "predict_interval": calibrated.makes_intervals,
         "predict_set": calibrated.makes_sets,
@@ -37,14 +38,15 @@ def export_calibrated(
     frozen = (calibrated.draws, calibrated.posterior.draw(0, None).values)
     specs, structure = input_specs(*calibrated.model.served_inputs)
     maker = _Signatures(calibrated, specs, structure, len(frozen[0]), frozen)
+    named = maker.named_classes(class_names)
     made = maker.make(asked)
     facts = {
-        "num_samples": len(frozen[0]),
+        "num_samples": calibrated.posterior.num_draws(len(frozen[0])),
         "ensemble": True,
         "metrics": metrics,
         "input_names": specs.originals,
         "calibration": maker.described(),
-        "class_names": maker.named_classes(class_names),
+        "class_names": named,
     }
     return write_version(calibrated.model, directory, made, frozen, facts)
 
@@ -76,6 +78,11 @@ class _Signatures(Signatures):
                 f"`class_names` has {sorted(given)}, and the outputs are {names}."
             )
         for name, called in given.items():
+            if isinstance(called, str):
+                raise ValueError(
+                    f"`class_names` has the text {called!r}, which would name each "
+                    "class by a letter: give a list of names."
+                )
             if len(called) != sizes[name]:
                 raise ValueError(
                     f"Got {len(called)} `class_names`, and the output"
@@ -83,6 +90,12 @@ class _Signatures(Signatures):
                     "for each."
                 )
         called = {name: list(map(str, each)) for name, each in given.items()}
+        for each in called.values():
+            if len(set(each)) < len(each):
+                raise ValueError(
+                    f"`class_names` has {each}, where classes share a name, and a set "
+                    "would not tell which: give each its own."
+                )
         for each in itertools.chain.from_iterable(called.values()):
             if not each or SEPARATOR in each:
                 raise ValueError(

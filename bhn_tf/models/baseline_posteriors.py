@@ -65,6 +65,9 @@ class MemberPosterior(Posterior):
     def draw(self, num_samples, seed):
         return without_values()
 
+    def num_draws(self, asked):
+        return len(self.networks)
+
     def over_draws(self, function, x, values, training, dtypes):
         results = [
             function(*self._of_member(member, x, training)) for member in self.networks

@@ -59,6 +59,10 @@ class Posterior:
         """
         raise NotImplementedError
 
+    def num_draws(self, asked: int) -> int:
+        """Returns how many networks answer when S draws are asked for."""
+        return asked
+
     def draw_for_training(self, num_samples: int, rows, groups=None) -> Draws:
         """Returns the draws of a training step.
 
@@ -141,3 +145,6 @@ class PointPosterior(Posterior):
 
     def draw(self, num_samples, seed):
         return without_values()
+
+    def num_draws(self, asked):
+        return 1

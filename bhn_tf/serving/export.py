@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
+from bhn_tf.files import local_folder
 from bhn_tf.serving import assets
 from bhn_tf.serving.names import input_specs
 from bhn_tf.serving.signatures import Signatures, check_signatures
@@ -27,8 +28,10 @@ def export_version(
         ValueError: If a number makes no sense, a signature is unknown, a seed is given
             without `ensemble`, an input has a name that a signature needs, or the model
             cannot say what it takes.
+        TypeError: If the model card cannot hold `metrics`.
         OSError: If it cannot be written; no part of it is then left.
     """
+    check_destination(directory, metrics)
     check_count("num_samples", num_samples, minimum=1)
     asked = check_signatures(signatures)
     if seed is not None and not ensemble:
@@ -46,12 +49,26 @@ def export_version(
     specs, structure = input_specs(*model.served_inputs)
     made = Signatures(model, specs, structure, num_samples, frozen).make(asked)
     facts = {
-        "num_samples": num_samples,
+        "num_samples": model.posterior.num_draws(num_samples),
         "ensemble": ensemble,
         "metrics": metrics,
         "input_names": specs.originals,
     }
     return write_version(model, directory, made, frozen, facts)
+
+
+def check_destination(directory, metrics) -> None:
+    """Refuses what could not be written, before the work that comes first.
+
+    Args:
+        directory, metrics: As in `export`.
+
+    Raises:
+        ValueError: If `directory` is an address, such as "gs://bucket/models".
+        TypeError: If the model card cannot hold `metrics`.
+    """
+    local_folder(directory)
+    assets.as_json(metrics, "metrics")
 
 
 def write_version(model, directory, made, frozen, facts) -> str:

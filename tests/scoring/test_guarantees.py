@@ -142,6 +142,9 @@ def test_names_have_to_fit_the_classes(sets, several, tmp_path):
         sets.export(tmp_path, class_names=["a", "b"])
     with pytest.raises(ValueError, match="'age' has 0 classes"):
         several.export(tmp_path, class_names={"age": ["a", "b"]})
+    for wrong, message in (("cat", "by a letter"), (["a", "b", "a"], "share a name")):
+        with pytest.raises(ValueError, match=message):
+            sets.export(tmp_path / "wrong", class_names=wrong)
     for wrong in ("b|c", ""):
         with pytest.raises(ValueError, match=rf"{re.escape(repr(wrong))}.*separated"):
             sets.export(tmp_path / "wrong", class_names=["a", wrong, "d"])

@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+from collections import OrderedDict
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import bhn_tf
 from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
 from bhn_tf.layers import WeightNormConv2D, WeightNormDense
-from bhn_tf.serving.signatures import SIGNATURES
+from bhn_tf.serving.signatures import SIGNATURES, Signatures
 from tests import networks
 
 SCORES = {"mean", *bhn_tf.uncertainty.SCORES}
@@ -230,6 +231,30 @@ def test_several_inputs_and_outputs(names, as_dictionary, arguments, outputs, tm
         assert samples[f"{outputs[1]}_samples"].shape == (5, 4, 1)
 
 
+def test_columns_and_outputs_in_an_order_of_their_own(tmp_path):
+    """Keras flattens an `OrderedDict` in its own order, not by name."""
+    left, right = (keras.Input((2,), name=name) for name in ("left", "right"))
+    hidden = keras.layers.Concatenate()([left, 10 * right])
+    outputs = [("size", WeightNormDense(2)), ("kind", WeightNormDense(2))]
+    network = keras.Model(
+        OrderedDict(right=right, left=left),
+        OrderedDict((name, layer(hidden)) for name, layer in outputs),
+    )
+    parts = {"kind": "categorical", "size": "gaussian"}
+    model = bhn_tf.BayesianHypernet(network, "mean_field", parts, num_examples=5)
+    x = {"left": networks.data(5)[0][:, :2], "right": networks.data(5, 1)[0][:, :2]}
+    raw = network(OrderedDict(right=x["right"], left=x["left"]))
+    answers = model.predict(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(answers["size"], raw["size"], rtol=1e-5)
+    np.testing.assert_allclose(answers["kind"], tf.nn.softmax(raw["kind"]), rtol=1e-5)
+    scores = model.predict_uncertainty(x, num_samples=2, verbose=0)
+    assert set(scores["kind"]) == set(SCORES)
+    _, served = load(model.export(tmp_path, num_samples=2))
+    centre = served["deterministic"](**x)
+    for name, values in answers.items():
+        np.testing.assert_allclose(centre[f"{name}_mean"], values, rtol=1e-5)
+
+
 def image_model():
     network = keras.Sequential(
         [
@@ -291,7 +316,9 @@ def test_tokens_stay_integers(as_dataset, tmp_path):
 # -- what is refused and what lies beside ---------------------------------------------
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_written(tmp_path):
+def test_what_makes_no_sense_is_refused_before_anything_is_written(
+    tmp_path, monkeypatch
+):
     model = networks.bayesian()
     for arguments, message in (
         ({"num_samples": 0}, "num_samples"),
@@ -301,8 +328,13 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             model.export(tmp_path / "served", **arguments)
-    with pytest.raises(ValueError, match="gs://bucket/served is an address"):
-        model.export("gs://bucket/served")
+    with monkeypatch.context() as patched:
+        # Before the work, too.
+        patched.setattr(Signatures, "make", None)
+        with pytest.raises(ValueError, match="gs://bucket/served is an address"):
+            model.export("gs://bucket/served")
+        with pytest.raises(TypeError, match=r"metrics\['curve'\]"):
+            model.export(tmp_path / "served", metrics={"curve": object()})
     unbuilt = networks.bayesian(keras.Sequential([WeightNormDense(3)]))
     with pytest.raises(ValueError, match="no weights"):
         unbuilt.export(tmp_path / "served")
@@ -323,6 +355,19 @@ def test_signatures_can_be_left_out(tmp_path):
     asked = ("deterministic", "serving_default")
     _, served = load(networks.bayesian().export(tmp_path, signatures=asked))
     assert set(served) == set(asked)
+
+
+def test_the_model_card_counts_the_networks_that_answer(tmp_path):
+    dropout = keras.Sequential([*networks.plain().layers, keras.layers.Dropout(0.5)])
+    dropout.build((None, 4))
+    for model, count in (
+        (Deterministic(networks.plain()), 1),
+        (DeepEnsemble([networks.plain(), networks.plain()]), 2),
+        (MCDropout(dropout), 5),
+    ):
+        path = model.export(tmp_path, 5, signatures="deterministic")
+        card = pathlib.Path(path, "assets.extra", "model_card.json").read_text()
+        assert json.loads(card)["num_samples"] == count
 
 
 def test_the_model_card_says_what_was_exported(tmp_path):
