@@ -10,6 +10,7 @@ several. Needs the extra `demo`.
 
 import contextlib
 import dataclasses
+import ipaddress
 import socket
 import threading
 
@@ -58,7 +59,7 @@ def make_server(config: Config):
     try:
         from bhn_tf.demo import LOOPBACK, create_app
 
-        hosts = LOOPBACK if config.host in LOOPBACK else None
+        hosts = _names_of(config.host, LOOPBACK)
         output = config.output or None
         app = create_app(path, config.num_draws, hosts, output=output)
     except (ScoringProblem, ImportError) as problem:
@@ -71,6 +72,15 @@ def make_server(config: Config):
             f"--host={config.host} --port={config.port} cannot be listened on: is "
             "another program there? --port=0 takes a free one."
         ) from error
+
+
+def _names_of(host: str, loopback) -> tuple | None:
+    """Names under which the page is served; `None` for any, if others can reach it."""
+    host = host.lower()
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return (*loopback, host)
+    return loopback if host in loopback else None
 
 
 def _server_class():

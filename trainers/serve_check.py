@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from bhn_tf.scoring.keras_file import ENDING
+from bhn_tf.scoring import keras_file
 from bhn_tf.serving import versions
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.served_model import ServedModel
@@ -62,7 +62,8 @@ def run(config: Config) -> dict:
         _check(name, answers, expected[name])
         print(text_of(name, answers))
     again = ask(bodies["serving_default"])
-    if np.array_equal(again["mean"], found["serving_default"]["mean"]):
+    first = found["serving_default"]
+    if all(np.array_equal(again[key], values) for key, values in first.items()):
         raise UsageProblem("Two requests had the same draws: the model is frozen.")
     print(f"All {len(found)} answers are as they have to be.")
     return found
@@ -78,6 +79,14 @@ def _requests_in(folder: Path) -> tuple[dict, dict]:
         }
         if "serving_default" not in bodies:
             raise ValueError("serving_default is not among them")
+        for name, body in bodies.items():
+            has_parts = isinstance(body, dict) and {"signature_name", "inputs"} <= set(
+                body
+            )
+            if not has_parts or not all(
+                isinstance(part, dict) for part in (body["inputs"], expected[name])
+            ):
+                raise ValueError(f"{name} has no `signature_name`, or no names")
     except (OSError, ValueError, TypeError) as error:
         raise UsageProblem(
             f"--requests={folder} holds no answers.json with a request for each "
@@ -113,7 +122,9 @@ def _check(name, answers, expected) -> None:
             raise UsageProblem(
                 f"{name}: {key} has the shape {values.shape}, not {wanted.shape}."
             )
-        distance = float(np.max(np.abs(values - wanted)))
+        if not {values.dtype.kind, wanted.dtype.kind} <= set("biuf"):
+            raise UsageProblem(f"{name}: {key} does not hold numbers.")
+        distance = float(np.max(np.abs(values * 1.0 - wanted), initial=0))
         if not distance <= tolerance:
             raise UsageProblem(
                 f"{name}: {key} is {distance:.3g} from the answer on file, more than "
@@ -159,11 +170,7 @@ def model_path(saved_model: str) -> str:
     Raises:
         UsageProblem: If there is none.
     """
-    if not saved_model.endswith(ENDING):
-        return latest_version(saved_model)
-    if not tf.io.gfile.exists(saved_model):
-        raise UsageProblem(f"--saved_model={saved_model} does not exist.")
-    return saved_model
+    return _found(keras_file.model_path, saved_model)
 
 
 def latest_version(folder) -> str:
@@ -172,8 +179,12 @@ def latest_version(folder) -> str:
     Raises:
         UsageProblem: If there is none.
     """
+    return _found(versions.latest_version, folder)
+
+
+def _found(look_for, path) -> str:
     try:
-        return versions.latest_version(folder)
+        return look_for(path)
     except FileNotFoundError as error:
         raise UsageProblem(f"--saved_model={error}") from error
 

@@ -35,7 +35,7 @@ _MAX_SEED = 2**31 - 1
 def create_app(
     saved_model,
     num_draws: int = 32,
-    hosts: Sequence[str] | None = LOOPBACK,
+    hosts: Sequence[str] | str | None = LOOPBACK,
     *,
     output: str | None = None,
 ):
@@ -58,8 +58,8 @@ def create_app(
         saved_model: A SavedModel of images and classes, or of images and calibrated
             numbers; a folder of versions of it, or a `.keras` file.
         num_draws: S, draws that vote, at most 10,000; frozen draws all vote.
-        hosts: Host names under which the page is served; `None` for any, if it is meant
-            to be open to others.
+        hosts: Host names, or one, under which the page is served; `None` for any, if it
+            is meant to be open to others.
         output: Name of the output to show, for a model of several outputs; its
             signatures answer with `<output>_mean`. `None` for a model with one output.
 
@@ -79,6 +79,10 @@ def create_app(
     import flask
     from werkzeug.exceptions import HTTPException
 
+    if hosts is not None:
+        # `in` would find a name inside a text.
+        hosts = [hosts] if isinstance(hosts, str) else hosts
+        hosts = [host.lower() for host in hosts]
     question = _Question(one_output(open_model(saved_model), output), num_draws)
     app = flask.Flask(__name__, static_url_path="")
     app.config["MAX_CONTENT_LENGTH"] = question.max_bytes
@@ -110,7 +114,11 @@ def create_app(
 
     @app.errorhandler(HTTPException)
     def say_error(error):
-        return {"error": error.description}, error.code
+        # Its headers stay: a method that is refused comes with those that are not.
+        response = error.get_response()
+        response.data = json.dumps({"error": error.description})
+        response.content_type = "application/json"
+        return response
 
     return app
 
@@ -141,9 +149,10 @@ class _Question:
     """The question that the page asks a model: one picture."""
 
     def __init__(self, model: ServedModel, num_draws: int):
-        if not 1 <= num_draws <= MOST_SAMPLES:
+        is_count = isinstance(num_draws, int | np.integer)
+        if not is_count or not 1 <= num_draws <= MOST_SAMPLES:
             raise ScoringProblem(
-                f"Expected `num_draws` from 1 to {MOST_SAMPLES}, got {num_draws}."
+                f"Expected `num_draws` from 1 to {MOST_SAMPLES}, got {num_draws!r}."
             )
         self._model = model
         self._key, self._spec = only_input(model.input_specs, "The page", "a picture")
@@ -203,7 +212,8 @@ class _Question:
         if self._draws is not None:
             scalars = {**self._draws, "seed": seed} if self._draws else {}
             samples = self._model({**inputs, **scalars}, "sample")["samples"][0]
-        if not all(np.isfinite(value).all() for value in answers.values()):
+        numbers = [*answers.values(), *([] if samples is None else [samples])]
+        if not all(np.isfinite(value).all() for value in numbers):
             raise ScoringProblem(
                 "The model answers with numbers that are not finite: has its training "
                 "diverged?"

@@ -134,10 +134,26 @@ def test_who_listens_for_others_is_asked_by_any_name(monkeypatch):
         "bhn_tf.demo.create_app",
         lambda path, draws, hosts, output: asked.append(hosts),
     )
-    for host in ("localhost", "0.0.0.0"):
+    for host in ("localhost", "0.0.0.0", "LOCALHOST", "127.0.0.2"):
         config = dataclasses.replace(CONFIG, host=host)
         demo.make_server(config).server_close()
     assert "localhost" in asked[0] and asked[1] is None
+    # Only this machine reaches these; a foreign domain may resolve to them.
+    assert "localhost" in asked[2] and "127.0.0.2" in asked[3]
+
+
+@pytest.mark.parametrize("hosts", ["Demo.example.org", ["demo.example.org"]])
+def test_a_host_is_a_whole_name(hosts):
+    create_app = pytest.importorskip("bhn_tf.demo").create_app
+    client = create_app(CONFIG.saved_model, hosts=hosts).test_client()
+    for host, status in {"demo.example.org": 200, "example.org": 400, "": 400}.items():
+        assert client.get("/model", headers={"Host": host}).status_code == status
+
+
+def test_a_refused_method_comes_with_those_that_are_not(client):
+    response = client.put("/answer")
+    assert response.status_code == 405 and "POST" in response.headers["Allow"]
+    assert "not allowed" in response.get_json()["error"]
 
 
 def test_the_address_of_a_host_with_colons_can_be_opened(monkeypatch, capsys):
@@ -437,6 +453,9 @@ def test_what_cannot_be_served_is_named(tmp_path):
     # Requests may not ask for more.
     with pytest.raises(ScoringProblem, match="`num_draws` from 1 to 10000, got 20000"):
         create_app(CONFIG.saved_model, num_draws=20_000)
+    for wrong in (1.5, "3", None):
+        with pytest.raises(ScoringProblem, match=f"`num_draws`.* got {wrong!r}"):
+            create_app(CONFIG.saved_model, num_draws=wrong)
     with pytest.raises(UsageProblem, match="--num_draws=20000"):
         dataclasses.replace(CONFIG, num_draws=20_000)
     with pytest.raises(UsageProblem, match="--port=70000"):

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from bhn_tf import data
 from bhn_tf.baselines import Deterministic
+from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.signatures import MOST_SAMPLES
 from tests import networks
 from trainers import serve_check, serving_example
@@ -67,7 +68,7 @@ def test_the_example_bounds_the_draws_of_a_request(ask, num_samples):
     body = {"signature_name": "sample", "inputs": {**inputs, "num_samples": 1}}
     assert ask(body)["samples"].shape == (1, 1, 10)
     body["inputs"]["num_samples"] = num_samples
-    with pytest.raises(tf.errors.InvalidArgumentError, match=str(MOST_SAMPLES)):
+    with pytest.raises(ScoringProblem, match=str(MOST_SAMPLES)):
         ask(body)
 
 
@@ -209,7 +210,7 @@ def test_requests_of_another_model_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["answers", "sample"])
-@pytest.mark.parametrize("text", [None, "{"])
+@pytest.mark.parametrize("text", [None, "{", '{"serving_default": 3}'])
 def test_requests_that_are_not_whole_are_named(name, text, tmp_path):
     shutil.copytree(FOLDER / "requests", tmp_path / "requests")
     path = tmp_path / "requests" / f"{name}.json"
