@@ -82,10 +82,37 @@ def check_probability(name: str, value) -> float:
     return float(value)
 
 
+def refuse_masked(name: str, values) -> None:
+    """Refuses masked entries, which Keras and scikit-learn would take for numbers.
+
+    Raises:
+        ValueError: If `values` is NumPy's masked array, and some entry is masked.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"`{name}` is a masked array with {np.ma.count_masked(values)} masked "
+            "entries, and what is under a mask would be taken for numbers. Leave these "
+            "rows out, or fill the entries: `.filled(...)`."
+        )
+
+
+def with_nan_for_masked(values):
+    """Returns a masked array as float64, NaN where masked, and all else as it is.
+
+    Example:
+        >>> with_nan_for_masked(np.ma.masked_equal([1, 2], 2)).tolist()
+        [1.0, nan]
+    """
+    if not np.ma.isMaskedArray(values):
+        return values
+    return values.astype("float64").filled(np.nan)
+
+
 def check_resolution(name: str, columns) -> None:
     """Refuses columns whose values float32, in which networks work, tells hardly apart.
 
-    Time stamps are such: around 1.7e9, float32 has one number for 128 seconds.
+    Time stamps are such: around 1.7e9, float32 has one number for 128 seconds. So are
+    values below 1e-38, which are 0 on most devices.
 
     Args:
         name: Name of the data, for the error.
@@ -99,11 +126,13 @@ def check_resolution(name: str, columns) -> None:
     size = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(over="ignore", invalid="ignore"):
         step = np.spacing(size.astype("float32")).astype("float64")
+        step = np.maximum(step, np.finfo("float32").tiny)
         is_coarse = (high - low < 64 * step) & (high - low > 1e-12 * size)
     if is_coarse.any():
         column = int(np.argmax(is_coarse))
         raise ValueError(
             f"`{name}` varies from {low[column]:.10g} to {high[column]:.10g} in column "
             f"{column}, where float32, in which networks work, has steps of "
-            f"{step[column]:.3g}. Subtract an offset, such as the mean, before."
+            f"{step[column]:.3g}. Subtract an offset, such as the mean, or use a "
+            "smaller unit, before."
         )

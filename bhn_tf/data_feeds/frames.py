@@ -8,6 +8,8 @@ import functools
 import keras
 import numpy as np
 
+from bhn_tf.arguments import refuse_masked
+
 
 def batch_of_arrays(batch):
     """Returns a batch as Keras needs it: arrays for frames, and no `None` at the end.
@@ -52,8 +54,9 @@ def array_of_frame(name: str, leaf):
 
     Raises:
         ValueError: If a column of a nullable dtype has missing values or a column holds
-            categories or times, or if there is no column.
+            categories or times, if there is no column, or if entries are masked.
     """
+    refuse_masked(name, leaf)
     # Recognises pandas without importing it.
     if not (hasattr(leaf, "iloc") and hasattr(leaf, "isna")):
         return leaf
@@ -77,8 +80,11 @@ def array_of_frame(name: str, leaf):
 
 def _numpy_dtype(name: str, column) -> np.dtype:
     """NumPy's dtype for what a column holds, which is object for text."""
-    # `Sparse[float64, 0]` has a subtype, `Int64` the name of NumPy's dtype.
-    dtype = getattr(column.dtype, "subtype", column.dtype)
+    # `Sparse[float64, 0]` has a subtype, as intervals have, and `Int64` the name of
+    # NumPy's dtype.
+    dtype = column.dtype
+    if hasattr(dtype, "fill_value"):
+        dtype = dtype.subtype
     dtype = getattr(dtype, "numpy_dtype", dtype)
     if getattr(dtype, "type", None) is str:
         return np.dtype(object)

@@ -65,7 +65,9 @@ def _refuse_no_arrays(name, values) -> None:
                 f"`{name}` holds a single number, and data have an axis of rows. Give "
                 "an array [rows, ...]."
             )
-        if not hasattr(leaf, "shape") or type(leaf).__module__.startswith("polars"):
+        has_dtype = hasattr(leaf, "dtype") or hasattr(leaf, "dtypes")
+        is_array = hasattr(leaf, "shape") and has_dtype
+        if not is_array or type(leaf).__module__.startswith("polars"):
             advice = f"`np.asarray({name})`"
             if type(leaf).__module__.startswith("polars"):
                 advice = f"`{name}.to_numpy()`, which may copy"
@@ -73,5 +75,23 @@ def _refuse_no_arrays(name, values) -> None:
                 f"`{name}` holds a {type(leaf).__name__}, which Keras does not take "
                 f"as data. Give {advice}."
             )
+        _refuse_other_dtypes(name, leaf)
     if name == "x" and not leaves:
         raise ValueError("The data `x` hold no array. Give inputs with rows first.")
+
+
+def _refuse_other_dtypes(name, leaf) -> None:
+    """Refuses structured arrays, arrays of times, and nullable arrays of pandas."""
+    if hasattr(leaf, "dtypes") or is_text(leaf):
+        return
+    try:
+        keras.backend.standardize_dtype(leaf.dtype)
+    except ValueError as error:
+        advice = f"numbers, such as `{name}.astype('float64')`"
+        if getattr(leaf.dtype, "names", None):
+            advice = "its fields as a dictionary, one input each, or side by side, as "
+            advice += f"`numpy.lib.recfunctions.structured_to_unstructured({name})`"
+        raise ValueError(
+            f"`{name}` holds a {type(leaf).__name__} of dtype {leaf.dtype}, which "
+            f"Keras does not take. Give {advice}."
+        ) from error

@@ -11,6 +11,7 @@ under XLA, which cannot raise one, the result is NaN. It is also NaN for a NaN
 probability. Items that are masked or have sample weight 0 count as absent.
 """
 
+from numbers import Real
 from typing import NamedTuple
 
 import keras
@@ -55,9 +56,10 @@ def _confidence(target: tf.Tensor, p: tf.Tensor, num_bins: int):
 
 
 def _checked_num_bins(num_bins: int) -> int:
-    if num_bins < 1 or num_bins != int(num_bins):
+    is_finite = isinstance(num_bins, Real) and 1 <= num_bins < float("inf")
+    if not is_finite or num_bins != int(num_bins):
         raise ValueError(
-            f"Expected `num_bins` to be a whole number of at least 1, got {num_bins}."
+            f"Expected `num_bins` to be a whole number of at least 1, got {num_bins!r}."
         )
     return int(num_bins)
 

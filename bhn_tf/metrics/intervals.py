@@ -1,14 +1,14 @@
 """Measures of intervals, sets and predictive distributions of numbers.
 
 They are functions of whole arrays; `interval_metrics.py` has the same as Keras metrics.
-NaN in, NaN out.
+NaN in, NaN out; masked entries of NumPy's masked arrays count as NaN.
 """
 
 import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from bhn_tf.arguments import check_probability
+from bhn_tf.arguments import check_probability, with_nan_for_masked
 
 
 def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> float:
@@ -32,7 +32,7 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike | None = None) -> 
         1.0
     """
     if upper is None:
-        sets, y = _sets(lower), np.ravel(y).astype("float64")
+        sets, y = _sets(lower), np.ravel(_numbers(y))
         if len(sets) != len(y):
             raise ValueError(f"Got {len(y)} class numbers and {len(sets)} sets.")
         highest = sets.shape[1] - 1
@@ -157,8 +157,8 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         >>> round(crps([0.0], [0.0], [1.0]), 4)
         0.2337
     """
-    y, mean = np.asarray(y, "float64"), np.asarray(mean, "float64")
-    std = _broadcast(np.asarray(std, "float64"), mean.shape)
+    y, mean = _numbers(y), _numbers(mean)
+    std = _broadcast(_numbers(std), mean.shape)
     if mean.ndim <= y.ndim:
         y, mean, std = _aligned(y=y, mean=mean, std=std)
         mean, std = mean[:, np.newaxis], std[:, np.newaxis]
@@ -181,6 +181,10 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike = 0.0) -> float:
         for s in range(mean.shape[1])
     ]
     return float((error - np.mean(spread, axis=0) / 2).mean())
+
+
+def _numbers(values) -> np.ndarray:
+    return np.asarray(with_nan_for_masked(values), "float64")
 
 
 def _broadcast(std: np.ndarray, shape: tuple) -> np.ndarray:
@@ -215,7 +219,7 @@ def _sets(sets) -> np.ndarray:
 
 def _aligned(**arrays) -> list[np.ndarray]:
     """Arrays of one shape; an axis of 1 at the end may be missing."""
-    found = [np.asarray(values, "float64") for values in arrays.values()]
+    found = list(map(_numbers, arrays.values()))
     shape = max((values.shape for values in found), key=len)
     whole = [v[..., np.newaxis] if v.ndim < len(shape) else v for v in found]
     if any(values.shape != shape for values in whole) or not whole[0].size:

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import with_nan_for_masked
+
 # Softmax in half precision over many classes sums to 1 within this.
 _TOLERANCE = 1e-2
 
@@ -54,9 +56,9 @@ def labelled_items(
         >>> items.target.numpy().tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    p = tf.convert_to_tensor(probabilities)
+    p = tf.convert_to_tensor(with_nan_for_masked(probabilities))
     p = p if p.dtype == tf.float64 else tf.cast(p, tf.float32)
-    given = tf.convert_to_tensor(labels)
+    given = tf.convert_to_tensor(with_nan_for_masked(labels))
     if given.dtype == tf.string:
         raise ValueError(
             "Got labels that are text: give the numbers of the classes, in the order "
@@ -120,17 +122,25 @@ def _weight(p: tf.Tensor, sample_weight, mask) -> tf.Tensor:
         given = tf.cast(tf.convert_to_tensor(sample_weight), p.dtype)
         if given.shape.rank == p.shape.rank and given.shape[-1] == 1:
             given = given[..., 0]
-        if given.shape.rank is None or given.shape.rank >= p.shape.rank:
-            raise ValueError(
-                f"Sample weights of shape {given.shape} do not fit probabilities of "
-                f"shape {p.shape}. Expected one a row or one an item, {p.shape[:-1]}."
-            )
-        while given.shape.rank < p.shape.rank - 1:
+        shape = given.shape
+        for _ in range(p.shape.rank - 1 - (shape.rank or 0)):
             given = given[..., tf.newaxis]
+        if shape.rank is None or not _broadcasts(given.shape, p.shape[:-1]):
+            raise ValueError(
+                f"Sample weights of shape {shape} do not fit probabilities of shape "
+                f"{p.shape}. Expected one a row or one an item, {p.shape[:-1]}."
+            )
         weight = tf.broadcast_to(given, tf.shape(weight))
     if mask is not None:
         weight = tf.where(tf.cast(mask, tf.bool), weight, tf.zeros_like(weight))
     return weight
+
+
+def _broadcasts(shape: tf.TensorShape, to: tf.TensorShape) -> bool:
+    return shape.rank == to.rank and all(
+        None in sizes or sizes[0] in (1, sizes[1])
+        for sizes in zip(shape, to, strict=True)
+    )
 
 
 def _raise_unless(condition: tf.Tensor, num_classes: int) -> None:

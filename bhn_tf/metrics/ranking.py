@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
+from bhn_tf.arguments import with_nan_for_masked
+
 
 def detection(scores_in: ArrayLike, scores_out: ArrayLike) -> dict[str, float]:
     """How well a score tells the strange rows from those of the known distribution.
@@ -263,4 +265,5 @@ def _flat(values: ArrayLike) -> np.ndarray:
     """Arrays, lists and tensors as one axis of float64."""
     if values is None:
         raise ValueError("Expected an array of numbers, got None.")
+    values = with_nan_for_masked(values)
     return np.ravel(keras.ops.convert_to_numpy(values)).astype(np.float64)

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import with_nan_for_masked
+
 
 def concordance_index(
     time: ArrayLike, event: ArrayLike, prediction: ArrayLike
@@ -29,7 +31,9 @@ def concordance_index(
         >>> concordance_index([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.7, 0.6])
         1.0
     """
-    time, event, prediction = map(np.asarray, (time, event, prediction))
+    time, event, prediction = (
+        np.asarray(with_nan_for_masked(values)) for values in (time, event, prediction)
+    )
     shapes = {values.shape for values in (time, event, prediction)}
     if len(shapes) > 1 or time.ndim != 1:
         raise ValueError(

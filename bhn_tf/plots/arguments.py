@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bhn_tf.arguments import with_nan_for_masked
+
 
 def row(values: ArrayLike, name: str, length: int | None = None) -> np.ndarray:
     """Returns values as [rows], checked; `name` is their name in errors."""
-    array = np.asarray(values, dtype=float)
+    array = np.asarray(with_nan_for_masked(values), dtype=float)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or not len(array) or length not in (None, len(array)):

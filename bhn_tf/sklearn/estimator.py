@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from bhn_tf import callbacks, keras_adapter, likelihoods
-from bhn_tf.arguments import check_resolution
+from bhn_tf.arguments import check_resolution, refuse_masked
 from bhn_tf.conversion.from_keras import from_keras
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.layers import WeightNormDense
@@ -77,6 +77,7 @@ class BHNEstimator(BaseEstimator):
         self._check_numbers()
         x = _as_float32("X", x)
         if sample_weight is not None:
+            refuse_masked("sample_weight", sample_weight)
             weight = _check_sample_weight(
                 sample_weight, x, dtype="float32", ensure_non_negative=True
             )
@@ -130,7 +131,7 @@ class BHNEstimator(BaseEstimator):
         if self.normalize_inputs:
             # Inside the model, so that a served one takes the same inputs as `fit`.
             primary = keras.Sequential(
-                [keras.layers.Input(x.shape[1:]), _standardizing(x), primary]
+                [keras.layers.Input(x.shape[1:]), *_standardizing(x), primary]
             )
         if any(isinstance(e, RandomLayer) for e in keras_adapter.layers_of(primary)):
             return BayesianHypernet(primary, hypernet, **options)
@@ -170,6 +171,7 @@ class BHNEstimator(BaseEstimator):
     def _ask(self, method: str, x, **options):
         """The model's answers, from the same draws in every call."""
         check_is_fitted(self)
+        refuse_masked("X", x)
         x = validate_data(self, x, reset=False, dtype="float32")
         options.update(num_samples=self.num_samples, seed=self._seed, verbose=0)
         found = getattr(self.model_, method)(x, **options)
@@ -197,15 +199,33 @@ def copied(part):
     return type(part).from_config(part.get_config())
 
 
-def _standardizing(x: np.ndarray) -> keras.layers.Normalization:
-    """A layer that standardises its inputs, as they vary in [rows, features]."""
+def _standardizing(x: np.ndarray) -> list[keras.layers.Layer]:
+    """Layers that standardise their inputs, as they vary in [rows, features]."""
+    units = _units(x)
     layer = keras.layers.Normalization(dtype="float32")
-    layer.adapt(x)
+    layer.adapt(x / units)
     # Keras divides what does not vary by 1e-7, so that any new value would be millions.
     varies = np.ptp(x, axis=0) > 0
     layer.adapt_variance.assign(np.where(varies, layer.adapt_variance, 1.0))
     layer.finalize_state()
-    return layer
+    if (units == 1).all():
+        return [layer]
+    return [keras.layers.Rescaling((1 / units).tolist(), dtype="float32"), layer]
+
+
+def _units(x: np.ndarray) -> np.ndarray:
+    """Powers of 2 by which features are to be divided before they are standardised.
+
+    Keras divides by 1e-7 at least, and squares of float32 end at 1e38: without units it
+    would make a feature in farads, or in joules of a star, all but 0.
+    """
+    wide = x.astype("float64")
+    size = np.abs(wide).max(axis=0)
+    is_small = (np.ptp(wide, axis=0) > 0) & (wide.std(axis=0) < 1e-6)
+    is_extreme = is_small | (size > 1e15)
+    exponent = np.floor(np.log2(np.where(is_extreme, size, 1.0)))
+    # So that float32 holds the reciprocal, too.
+    return np.exp2(np.clip(exponent, -126, 126)).astype("float32")
 
 
 @contextlib.contextmanager

@@ -131,6 +131,37 @@ def test_what_is_too_large_for_float32_is_refused():
         small(BHNRegressor, epochs=1).fit(X * 1e39, Y)
 
 
+def test_what_is_too_small_for_float32_is_refused():
+    with pytest.raises(ValueError, match="`X` varies from .*use a smaller unit"):
+        small(BHNRegressor, epochs=1).fit(X * 1e-40, Y)
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-110, 2.0**65, 2.0**124])
+def test_the_units_of_inputs_do_not_matter(unit, regressor):
+    other_units = X * [unit, 1.0, 1.0]
+    again = small(BHNRegressor).fit(other_units, Y)
+    np.testing.assert_allclose(again.predict(other_units), regressor.predict(X), 1e-4)
+
+
+def test_large_numbers_that_do_not_vary_are_centred():
+    table = np.column_stack([X, np.full(len(X), 1e37)])
+    assert np.isfinite(small(BHNRegressor, epochs=1).fit(table, Y).predict(table)).all()
+
+
+@pytest.mark.parametrize("kind", [BHNClassifier, BHNRegressor])
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight"])
+def test_masked_entries_are_refused(name, kind):
+    data = {"X": X, "y": Y > 100.0, "sample_weight": np.ones(len(X))}
+    data[name] = np.ma.array(data[name], mask=data[name] == data[name].flat[0])
+    with pytest.raises(ValueError, match=f"`{name}` is a masked array with"):
+        small(kind, epochs=1).fit(**data)
+
+
+def test_masked_entries_are_refused_in_predictions(regressor):
+    with pytest.raises(ValueError, match="`X` is a masked array with"):
+        regressor.predict(np.ma.masked_greater(X, 0.0))
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_column_that_did_not_vary_may_do_so_later(value):
     table = np.column_stack([X, np.full(len(X), value)])

@@ -61,6 +61,18 @@ def test_examples_in_docstrings(module):
     assert doctest.testmod(module).failed == 0
 
 
+@pytest.mark.parametrize("num_bins", [0, 1.5, np.nan, np.inf, "15", None])
+def test_numbers_of_bins_without_sense_are_refused(num_bins):
+    with pytest.raises(ValueError, match="`num_bins` to be a whole number of at"):
+        ExpectedCalibrationError(num_bins)
+
+
+def test_masked_probabilities_are_nan():
+    p = np.ma.masked_equal([[0.25, 0.75], [0.5, 0.5]], 0.25)
+    assert np.isnan(BrierScore()([1, 0], p))
+    assert BrierScore()([1, 0], p, sample_weight=[0, 1]) == 0.5
+
+
 def test_no_class_is_refused():
     with pytest.raises(ValueError, match="C >= 1"):
         labelled_items.labelled_items([0, 0], np.zeros([2, 0]))
@@ -223,8 +235,9 @@ def test_shapes_that_do_not_fit(metric_class):
     for labels in (np.zeros(5), np.zeros((6, 2)), np.zeros((6, 3, 1)), 0):
         with pytest.raises(ValueError, match="do not fit"):
             metric_class().update_state(labels, p)
-    with pytest.raises(ValueError, match="do not fit"):
-        metric_class().update_state(np.zeros(6), p, sample_weight=np.ones((6, 2)))
+    for weight in (np.ones((6, 2)), np.ones(5), np.ones((5, 1))):
+        with pytest.raises(ValueError, match="do not fit"):
+            metric_class().update_state(np.zeros(6), p, sample_weight=weight)
     with pytest.raises(ValueError, match="expected"):
         metric_class().update_state(0, 0.5)
     with pytest.raises(ValueError, match="are text"):

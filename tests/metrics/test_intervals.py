@@ -128,6 +128,14 @@ def test_nan_is_not_hidden(row):
     assert np.isnan(metric(y, np.stack([lower, upper], axis=-1)))
 
 
+def test_what_is_masked_is_not_known():
+    masked = np.ma.masked_equal(Y, 2.5)
+    assert np.isnan(metrics.coverage(masked, LOWER, UPPER))
+    assert np.isnan(metrics.crps(masked, Y, 1.0))
+    with pytest.raises(ValueError, match="leave out rows without a class"):
+        metrics.coverage(np.ma.masked_equal([0, 1], 1), np.eye(2) > 0)
+
+
 @pytest.mark.parametrize(
     "metric",
     [

@@ -102,6 +102,11 @@ def test_nan_is_never_strange():
     assert detection([np.nan], [np.nan])["auroc"] == 0.5
 
 
+def test_masked_scores_are_no_scores():
+    masked = np.ma.array([0, 9], mask=[False, True])
+    assert detection([0.1], masked) == detection([0.1], [0.0, np.nan])
+
+
 @pytest.mark.parametrize("name", [n for n in SCORES if n != "expected_entropy"])
 def test_direction_of_every_score(name):
     """In: all draws agree on a class. Out: every draw says another class."""

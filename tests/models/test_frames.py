@@ -204,6 +204,7 @@ def test_sparse_columns_are_numbers():
         (pd.date_range("2020", periods=20), "datetime64"),
         (pd.to_timedelta(np.arange(20), "s"), "timedelta64"),
         (np.full(20, 1j), "complex128"),
+        (pd.interval_range(0, 20), "interval"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -220,3 +221,43 @@ def test_what_is_no_number_is_named_with_advice(name, column, dtype):
 def test_a_frame_without_columns_is_refused():
     with pytest.raises(ValueError, match="`x` is a frame without columns"):
         regression().fit(FRAME[[]], FRAME["size"], verbose=0)
+
+
+@pytest.mark.parametrize("name", ["x", "y", "sample_weight"])
+@pytest.mark.parametrize("in_batches", [False, True], ids=["", "in batches"])
+def test_masked_entries_are_refused_by_name(name, in_batches):
+    data = {"x": ARRAY, "y": ARRAY[:, 0], "sample_weight": ARRAY[:, 0] ** 2}
+    data[name] = np.ma.masked_greater(data[name], 0.1)
+    if in_batches:
+        data = {"x": Batches(*data.values())}
+    with pytest.raises(ValueError, match=f"`{name}` is a masked array with"):
+        regression().fit(**data, verbose=0)
+
+
+def test_masked_arrays_without_a_masked_entry_are_arrays():
+    y = ARRAY[:, 0]
+    assert answers(np.ma.array(ARRAY), np.ma.array(y)) == answers(ARRAY, y)
+
+
+@pytest.mark.parametrize(
+    ["values", "advice"],
+    [
+        (FRAME[["size"]].to_records(), "structured_to_unstructured"),
+        (ARRAY.astype("longdouble"), "astype"),
+        (pd.array(ARRAY[:, 0], "Float64"), "Float64.*astype"),
+        (np.arange(20).astype("datetime64[s]"), "datetime64.*astype"),
+    ],
+    ids=["records", "longdouble", "nullable", "times"],
+)
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_dtypes_that_keras_does_not_take_are_named(name, values, advice):
+    data = {"x": ARRAY, "y": ARRAY[:, 0], name: values}
+    with pytest.raises(ValueError, match=f"`{name}` holds a .* of dtype .*{advice}"):
+        regression().fit(**data, verbose=0)
+
+
+def test_an_arrow_table_is_refused_with_advice():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"size": ARRAY[:, 0]})
+    with pytest.raises(ValueError, match=r"holds a Table.*np\.asarray\(x\)"):
+        regression().fit(table, ARRAY[:, 0], verbose=0)
