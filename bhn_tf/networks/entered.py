@@ -80,7 +80,7 @@ class EnteredLayer(keras.layers.Layer):
     def get_config(self):
         base = super().get_config()
         kept = {name: base[name] for name in ("name", "trainable", "dtype")}
-        return {**kept, **self._config}
+        return {**kept, **_copied(self._config)}
 
     @classmethod
     def from_config(cls, config):
@@ -92,6 +92,13 @@ class EnteredLayer(keras.layers.Layer):
             "dtype": keras.dtype_policies.get(config["dtype"]),
         }
         return cls(**kwargs)
+
+
+def _copied(config):
+    """A configuration to give away: a `from_config` may take it apart."""
+    if isinstance(config, dict):
+        return {name: _copied(value) for name, value in config.items()}
+    return [_copied(value) for value in config] if isinstance(config, list) else config
 
 
 def arguments_of_call(layer) -> dict:

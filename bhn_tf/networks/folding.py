@@ -67,10 +67,11 @@ def _is_of_keras(kind) -> bool:
 
 def _without_exchanges(entered):
     """A user's original layer, unless a twin has a γ that the original lacks."""
-    original = entered.get_config()
-    layer = keras.saving.deserialize_keras_object(original["layer"])
-    trial = keras.saving.deserialize_keras_object(original["layer"])
-    build_by_call(trial, original["called"])
+    configs = [entered.get_config() for _ in range(2)]
+    layer, trial = (
+        keras.saving.deserialize_keras_object(config["layer"]) for config in configs
+    )
+    build_by_call(trial, configs[1]["called"])
     has_place = all(
         getattr(new, "gamma", None) is not None
         for old, new in pairs(entered, trial)

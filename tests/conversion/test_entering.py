@@ -274,3 +274,33 @@ def test_an_entered_layer_keeps_its_configuration():
     clone = EnteredLayer.from_config(layer.get_config())
     assert clone.get_config() == layer.get_config()
     assert [v.path for v in clone.weights] == [v.path for v in layer.weights]
+
+
+@register
+class Doubled(layers.Wrapper):
+    """A wrapper, whose `from_config`, Keras's own, takes the configuration apart."""
+
+    def call(self, inputs):
+        return 2 * self.layer(inputs)
+
+
+def test_a_wrapper_is_drawn_copied_and_saved(tmp_path):
+    network = keras.Sequential(
+        [keras.Input((4,)), Doubled(layers.Dense(3, "tanh")), layers.Dense(2)]
+    )
+    model = bhn_tf.from_keras(network, "mean_field")
+    assert model.conversion_report["doubled"].generated == ("layer/scale",)
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
+    expected = model.predict_samples(x, num_samples=1, seed=1, verbose=0)[:, 0]
+    for _ in range(2):
+        raw = model.draw(seed=1).predict(x, verbose=0)
+        np.testing.assert_allclose(keras.ops.softmax(raw), expected, rtol=1e-5)
+    copied = bhn_tf.from_keras(model.primary, "mean_field")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for other in (copied, loaded):
+        np.testing.assert_allclose(
+            other.predict(x, num_samples=0, verbose=0),
+            model.predict(x, num_samples=0, verbose=0),
+            rtol=1e-5,
+        )
