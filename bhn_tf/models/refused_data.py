@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import HOW_TO_GIVE_ROWS, leaves_of
-from bhn_tf.networks.inputs import begins_with_operation
+from bhn_tf.networks.inputs import may_scale_inputs
 
 #: Layers that take integers as they are.
 _TAKES_INTEGERS = (
@@ -53,15 +53,15 @@ def _refuse_single_rows(given, taken) -> None:
 
 
 def _refuse_unscaled_images(given, networks) -> None:
-    """Refuses images of uint8 if no layer scales them."""
+    """Refuses images of uint8 if nothing in the networks may scale them."""
     if not any(leaf.dtype == "uint8" for leaf in given):
         return
-    if any(
-        isinstance(layer, _TAKES_INTEGERS) or begins_with_operation(layer)
-        for network in networks
-        for layer in keras_adapter.layers_of(network)
-    ):
-        return
+    for network in networks:
+        layers = keras_adapter.layers_of(network)
+        if may_scale_inputs(network) or any(
+            isinstance(layer, _TAKES_INTEGERS) for layer in layers
+        ):
+            return
     raise ValueError(
         "The inputs are of dtype uint8, and nothing in the network scales "
         "them. Give `x.astype('float32') / 255`, or begin the network with "

@@ -4,22 +4,35 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.networks.copying import is_graph
+from bhn_tf.networks.entered import EnteredLayer
 
 
-def begins_with_operation(layer) -> bool:
-    """Whether an operation that is not a layer takes an input of a model.
+def may_scale_inputs(network) -> bool:
+    """Whether something that only the user knows comes before a model's weights.
 
-    It may scale the input: `keras.ops.cast(inputs, "float32") / 255`.
+    It may scale the input: an operation (`keras.ops.cast(inputs, "float32") / 255`), a
+    `Lambda`, a layer of a class of one's own, or a model with a `call` of its own.
 
     Args:
-        layer: A layer, or a built model.
+        network: A model, built if it is a graph; or any layer or operation.
     """
-    if not is_graph(layer):
+    if not is_graph(network):
+        return not _is_known(network)
+    graph = keras_adapter.graph_of(network)
+    unscaled = {id(tensor) for tensor in graph.inputs}
+    for node in keras_adapter.nodes_in_order(graph):
+        if any(id(tensor) in unscaled for tensor in node.input_tensors):
+            if may_scale_inputs(node.operation):
+                return True
+            if not node.operation.weights:
+                # Such as flipped images, which are still of 0 ... 255.
+                unscaled.update(id(tensor) for tensor in node.outputs)
+    return False
+
+
+def _is_known(operation) -> bool:
+    """Whether an operation is a layer of Keras or of this library."""
+    if isinstance(operation, keras.layers.Lambda | EnteredLayer):
         return False
-    graph = keras_adapter.graph_of(layer)
-    inputs = {id(tensor) for tensor in graph.inputs}
-    return any(
-        not isinstance(node.operation, keras.layers.Layer)
-        and any(id(tensor) in inputs for tensor in node.input_tensors)
-        for node in keras_adapter.nodes_in_order(graph)
-    )
+    is_layer = isinstance(operation, keras.layers.Layer)
+    return is_layer and type(operation).__module__.split(".")[0] in ("keras", "bhn_tf")

@@ -39,6 +39,59 @@ def test_every_call_refuses_them():
             call()
 
 
+@keras.saving.register_keras_serializable("tests")
+class Scaling(keras.layers.Layer):
+    """A layer of one's own, of which only its author knows what it does."""
+
+    def call(self, inputs):
+        return keras.ops.cast(inputs, self.compute_dtype) / 255
+
+
+class ScalesItself(keras.Model):
+    """A model that scales its inputs in its own `call`."""
+
+    def __init__(self):
+        super().__init__()
+        self.flat, self.dense = keras.layers.Flatten(), bhn_tf.layers.WeightNormDense(2)
+
+    def call(self, inputs):
+        return self.dense(self.flat(tf.cast(inputs, tf.float32) / 255))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        (Scaling(),),
+        (keras.layers.Lambda(lambda x: tf.cast(x, tf.float32) / 255),),
+        (keras.layers.RandomFlip(), Scaling()),
+        (keras.Sequential([keras.Input((4, 4, 1)), Scaling()]),),
+        None,
+    ],
+    ids=["layer", "Lambda", "behind a flip", "nested", "subclassed"],
+)
+def test_what_is_ones_own_may_scale_them(first):
+    if first is None:
+        likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
+        model = bhn_tf.BayesianHypernet(ScalesItself(), "mean_field", likelihood)
+        model.compile("adam", run_eagerly=True)
+    else:
+        model = make_model(*first)
+    model.fit(X, Y, verbose=0)
+    np.testing.assert_allclose(
+        model.predict(X, verbose=0, seed=1),
+        model.predict(X.astype("float32"), verbose=0, seed=1),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    "first", [(keras.layers.RandomFlip(),), (keras.layers.Conv2D(2, 2), Scaling())]
+)
+def test_what_comes_too_late_does_not_scale_them(first):
+    with pytest.raises(ValueError, match="nothing in the network scales"):
+        make_model(*first).fit(X, Y, verbose=0)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_operations_may_scale_them(dtype):
     inputs = keras.Input((4, 4, 1), dtype=dtype)
