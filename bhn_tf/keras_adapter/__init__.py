@@ -68,6 +68,7 @@ from bhn_tf.keras_adapter.metrics import (
     metrics_result,
     set_lower_is_better,
 )
+from bhn_tf.keras_adapter.optimizers import not_trained_by
 from bhn_tf.keras_adapter.state import (
     is_synchronized,
     metric_variables,
@@ -114,6 +115,7 @@ __all__ = [
     "names_as_flattened",
     "nodes_in_order",
     "noise_shape_of",
+    "not_trained_by",
     "num_parts_in_file",
     "num_uses",
     "one_call_of",

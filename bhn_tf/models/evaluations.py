@@ -26,6 +26,11 @@ class Evaluations:
     @property
     def draws(self):
         """The `Draws` of the evaluation, read from variables of any S."""
+        if self._values is None:
+            raise ValueError(
+                "`test_step` scores rows under draws that `evaluate` makes, the same "
+                "for all: call `evaluate`, or `test_on_batch` for one batch."
+            )
         log_prob = None if self._log_prob is None else self._log_prob.value()
         return Draws(self._values.value(), log_prob)
 

@@ -5,6 +5,7 @@ import functools
 import inspect
 
 import keras
+import tensorflow as tf
 
 from bhn_tf import keras_adapter, tensorflow_adapter
 from bhn_tf.arguments import check_count, check_given_counts
@@ -149,6 +150,17 @@ class Training(keras.Model):
                 "such as `model.compile('adam')`."
             )
 
+    def _require_optimizer_of_weights(self):
+        """Refuses weights that were thawed since `compile`, or are another model's."""
+        weights = self.trainable_variables
+        unknown = keras_adapter.not_trained_by(self.optimizer, weights)
+        if unknown:
+            raise ValueError(
+                f"The optimizer was not made for the weights {unknown}, which were "
+                "frozen when the model was compiled, or it belongs to another model: "
+                "call `compile` with a new optimizer after `trainable` has changed."
+            )
+
     def get_compile_config(self):
         config = super().get_compile_config()
         if config:
@@ -171,6 +183,9 @@ class Training(keras.Model):
 
     def train_step(self, data):
         """One step of stochastic gradient descent on the objective."""
+        # A loop of one's own may begin with it, without `fit`.
+        with tf.init_scope():
+            self._require_told()
         # Each network of an ensemble learns as if it were alone.
         num_networks = len(self.posterior.networks)
         batch, scores, terms, gradients = self.objective.gradients(
@@ -323,6 +338,7 @@ class Training(keras.Model):
                 self._evaluations.beside_training(),
                 workers.lost_workers_named(self.distribute_strategy),
             ):
+                self._require_optimizer_of_weights()
                 history = super().fit(**arguments)
         if history.epoch and "loss" not in history.history:
             raise ValueError(NO_BATCH_LEFT)
@@ -420,6 +436,7 @@ class Training(keras.Model):
         feed = self._checked(feed).as_tensors()
         self._keep_ranks("train_function", _ranks_of(feed))
         self._build_optimizer()
+        self._require_optimizer_of_weights()
         with workers.lost_workers_named(self.distribute_strategy):
             return super().train_on_batch(
                 feed.x, feed.y, feed.sample_weight, class_weight, return_dict

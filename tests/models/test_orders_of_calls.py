@@ -8,6 +8,7 @@ between.
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bhn_tf
 from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
@@ -157,3 +158,56 @@ def test_a_network_that_was_changed_since_is_refused():
     for call in (lambda: model.fit(x, y, verbose=0), lambda: model.compile("sgd")):
         with pytest.raises(ValueError, match="changed after the model was made"):
             call()
+
+
+@pytest.mark.parametrize("name", ["mean_field", "units"])
+def test_a_loop_of_ones_own_may_begin_with_a_step(name):
+    """Without `fit`, nothing has told N, or the units of the targets."""
+    x, y = networks.data(6)
+    likelihood = LOGITS
+    if name == "units":
+        likelihood, y = "gaussian", x[:, :3]
+    model = bhn_tf.BayesianHypernet(
+        network(BUILT, WeightNormDense),
+        "mean_field",
+        likelihood,
+        normalize_targets=name == "units",
+        num_examples=6 if name == "units" else None,
+    )
+    model.compile("sgd")
+    data = tf.constant(x), tf.constant(y)
+    for step in (model.train_step, tf.function(model.train_step)):
+        with pytest.raises(ValueError, match="call `fit` first"):
+            step(data)
+    if name == "units":
+        model.likelihood.adapt(y)
+    model.num_examples = 6
+    logs = tf.function(model.train_step)(data)
+    np.testing.assert_allclose(
+        logs["loss"], logs["nll"] + logs["kl"] / 6, rtol=1e-5, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="`test_on_batch` for one batch"):
+        model.test_step(data)
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_weights_thawed_since_compile_ask_for_another(is_trained):
+    """A compiled step would leave them frozen, and a new one fail within it."""
+    x, y = networks.data(6)
+    primary = network(BUILT, WeightNormDense)
+    primary.layers[0].trainable = False
+    model = bhn_tf.BayesianHypernet(primary, "mean_field")
+    model.compile("sgd", jit_compile=False)
+    if is_trained:
+        model.fit(x, y, verbose=0)
+    primary.layers[0].trainable = True
+    for call in (
+        lambda: model.fit(x, y, verbose=0),
+        lambda: model.train_on_batch(x, y),
+    ):
+        with pytest.raises(ValueError, match="kernel.*call `compile` with a new"):
+            call()
+    before = primary.layers[0].direction.numpy()
+    model.compile("sgd", jit_compile=False)
+    model.fit(x, y, verbose=0)
+    assert not np.array_equal(before, primary.layers[0].direction.numpy())

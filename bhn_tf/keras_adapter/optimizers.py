@@ -1,0 +1,13 @@
+"""What an optimizer trains."""
+
+import keras
+
+
+def not_trained_by(optimizer: keras.optimizers.Optimizer, variables) -> list[str]:
+    """Returns the paths of variables for which a built optimizer was not built.
+
+    Keras does not train these in a step that is already compiled, without a word, and
+    fails in the middle of one that is not.
+    """
+    known = {id(variable) for variable in optimizer._trainable_variables}
+    return [variable.path for variable in variables if id(variable) not in known]
