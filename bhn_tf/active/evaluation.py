@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bhn_tf.data_feeds import unpacked
+from bhn_tf.data_feeds import unpacked_validation
 
 
 def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
@@ -16,7 +16,7 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
         seed: Seed of the draws.
     """
     is_arrays = isinstance(validation_data, tuple | list)
-    x, y, sample_weight = unpacked(validation_data if is_arrays else (validation_data,))
+    x, y, sample_weight = unpacked_validation(validation_data)
     logs = model.evaluate(
         x,
         y,

@@ -14,6 +14,7 @@ from bhn_tf.data_feeds.feed import (
     num_rows,
     of_one_output,
     unpacked,
+    unpacked_validation,
 )
 from bhn_tf.data_feeds.frames import array_of_frame
 from bhn_tf.data_feeds.kinds import feed_of
@@ -32,4 +33,5 @@ __all__ = [
     "of_one_output",
     "readable_data_errors",
     "unpacked",
+    "unpacked_validation",
 ]

@@ -185,6 +185,16 @@ def unpacked(batch) -> tuple:
     return x, *_of_one_output(y, sample_weight)
 
 
+def unpacked_validation(validation_data) -> tuple:
+    """Returns `(x, y, sample_weight)` of what is given as `validation_data`.
+
+    It is a tuple or list of arrays; or yields batches, and is then itself `x`.
+    """
+    if isinstance(validation_data, tuple | list):
+        return unpacked(validation_data)
+    return validation_data, None, None
+
+
 def inputs_of(batch):
     """Returns the inputs of a batch, which may come with labels and weights.
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.data_feeds import unpacked
+from bhn_tf.models import replicas
 
 
 class Batch(NamedTuple):
@@ -100,6 +101,8 @@ class BatchScores(NamedTuple):
 def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
     """Scores a batch under draws.
 
+    On a replica without rows, statistics of rows stay as they are.
+
     Args:
         posterior: A `draws.Posterior`.
         likelihood: p(y|x, g), resolved for the network.
@@ -138,9 +141,15 @@ def score_batch(posterior, likelihood, outputs, batch, values, training: bool):
         dtype,
         [tf.bool] * outputs.num_masked,
     )
-    log_probs, measured, means, losses, masks = posterior.over_draws(
-        score, batch.x, values, training, dtypes
-    )
+    statistics = [
+        variable
+        for network in posterior.networks
+        for variable in keras_adapter.statistics_of_rows(network, training)
+    ]
+    with replicas.kept_without_rows(statistics, batch.num_rows):
+        log_probs, measured, means, losses, masks = posterior.over_draws(
+            score, batch.x, values, training, dtypes
+        )
     return BatchScores(
         log_probs,
         measured if training else likelihood.predictive_log_prob(measured),

@@ -6,18 +6,22 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 
-def refuse_weights_of_elsewhere(weights, strategy: tf.distribute.Strategy) -> None:
+def refuse_weights_of_elsewhere(
+    weights, strategy: tf.distribute.Strategy | None
+) -> None:
     """Refuses trainable weights that do not exist on all replicas.
 
     Frozen weights are only read, and may come from anywhere.
 
     Args:
         weights: Keras's variables, all to be trained.
-        strategy: The strategy under which the model was made.
+        strategy: The strategy under which the model was made; `None` for none.
 
     Raises:
         ValueError: If one was made outside of the strategy's scope.
     """
+    if strategy is None:
+        return
     for weight in weights:
         if not strategy.extended.variable_created_in_scope(weight.value):
             raise ValueError(

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 
 import keras
 import tensorflow as tf
@@ -13,27 +12,18 @@ from bhn_tf.data_feeds import (
     NO_BATCH_LEFT,
     feed_of,
     readable_data_errors,
-    unpacked,
+    unpacked_validation,
 )
 from bhn_tf.likelihoods import Likelihood
 from bhn_tf.models import replicas, training_options, workers
 from bhn_tf.models.batch_scores import Batch, score_batch
-from bhn_tf.models.compiled_metrics import update_metrics
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.evaluations import Evaluations
-from bhn_tf.models.logs import results_by_name
-from bhn_tf.models.metric_labels import MetricLabels
+from bhn_tf.models.functions_by_rank import FunctionsByRank, ranks_of
+from bhn_tf.models.measures import Measures
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.targets import require_units
-from bhn_tf.user_warnings import warn_user
-
-_COUNTS_OF_FIT = (
-    "batch_size",
-    "steps_per_epoch",
-    "validation_batch_size",
-    "validation_steps",
-)
 
 
 class Training(keras.Model):
@@ -52,10 +42,9 @@ class Training(keras.Model):
         super().__init__(**kwargs)
         self.train_samples, self.per_example_noise = 1, False
         self._loss_weights = None
-        self._ranks, self._steps_of_ranks = {}, {}
+        self._functions_by_rank = FunctionsByRank()
         self._validation_ranks = None
-        self._metric_labels = MetricLabels()
-        self._training_trackers = self._evaluation_trackers = None
+        self._measures = Measures()
         #: Runs one evaluation at a time, since variables hold its draws and sums.
         self._evaluations = Evaluations()
 
@@ -93,12 +82,9 @@ class Training(keras.Model):
         training_options.refuse_metrics_of_censored(metrics, self.likelihood)
         training_options.refuse_metrics_of_censored(weighted_metrics, self.likelihood)
         eval_samples = check_count("eval_samples", eval_samples, minimum=0)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            jit_compile = kwargs.get("jit_compile")
-            training_options.refuse_what_replicas_lack(optimizer, jit_compile)
-        if keras_adapter.spans_processes(self.distribute_strategy):
-            steps_per_execution = kwargs.get("steps_per_execution")
-            training_options.refuse_what_workers_lack(steps_per_execution)
+        training_options.refuse_what_strategies_lack(
+            self.distribute_strategy, optimizer, kwargs
+        )
         if self.built:
             # Refuses wrong ones here rather than in the middle of a step.
             self.likelihood.loss_weights_by_output(loss_weights)
@@ -113,8 +99,8 @@ class Training(keras.Model):
         self.loss = "nll"
         self._loss_weights = loss_weights
         self.eval_samples = eval_samples
-        self._ranks, self._steps_of_ranks = {}, {}
-        self._metric_labels.forget()
+        self._functions_by_rank = FunctionsByRank()
+        self._measures.forget_coding()
         self._forget_compiled_answers()
         if self.built:
             self._set_up_objective()
@@ -126,29 +112,20 @@ class Training(keras.Model):
         self.objective.loss_weights = self.likelihood.loss_weights_by_output(
             self._loss_weights
         )
-        if self._training_trackers is None:
-            names = self.likelihood.output_names
-            self._training_trackers = self.objective.trackers(names)
-            self._evaluation_trackers = self.objective.trackers(names)
+        self._measures.make_trackers(self.objective, self.likelihood.output_names)
 
     def _build_optimizer(self):
         # A step that creates the optimizer's variables would be traced twice.
         if self.built and self.optimizer is not None and not self.optimizer.built:
             with self._own_scope():
-                if self._distribute_strategy is not None:
-                    replicas.refuse_weights_of_elsewhere(
-                        self.trainable_variables, self._distribute_strategy
-                    )
+                replicas.refuse_weights_of_elsewhere(
+                    self.trainable_variables, self._distribute_strategy
+                )
                 self.optimizer.build(self.trainable_variables)
 
     def _require_optimizer(self, method_name):
         self._assert_compile_called(method_name)
-        if self.optimizer is None:
-            raise ValueError(
-                f"`{method_name}` needs an optimizer, and the model was compiled with "
-                "`optimizer=None`, which is enough to evaluate. Compile it with one, "
-                "such as `model.compile('adam')`."
-            )
+        training_options.require_optimizer(self.optimizer, method_name)
 
     def _require_optimizer_of_weights(self):
         """Refuses weights that were thawed since `compile`, or are another model's."""
@@ -170,13 +147,7 @@ class Training(keras.Model):
 
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
-        for name in ("metrics", "weighted_metrics"):
-            # Older files may have them, and loading must not fail because of that.
-            if training_options.are_of_censored(config.get(name), self.likelihood):
-                warn_user(
-                    f"The file has `{name}={config.pop(name)!r}` of labels [time, "
-                    "event], which are left out: they compared a time with both.",
-                )
+        training_options.leave_out_metrics_of_censored(config, self.likelihood)
         self.compile(**config)
 
     # -- steps ----------------------------------------------------------------------
@@ -225,36 +196,15 @@ class Training(keras.Model):
         return self._logs(batch, scores, terms, is_evaluation=True)
 
     def _scores(self, batch, values, training):
-        statistics = [
-            variable
-            for network in self.posterior.networks
-            for variable in keras_adapter.statistics_of_rows(network, training)
-        ]
-        with replicas.kept_without_rows(statistics, batch.num_rows):
-            return score_batch(
-                self.posterior,
-                self.likelihood,
-                self.raw_outputs,
-                batch,
-                values,
-                training,
-            )
+        return score_batch(
+            self.posterior, self.likelihood, self.raw_outputs, batch, values, training
+        )
 
     def _logs(self, batch, scores, terms, *, is_evaluation):
         """Updates the trackers and compiled metrics, and returns the logs."""
-        trackers = self._trackers(is_evaluation)
-        trackers.has_regularization = self.raw_outputs.has_losses
-        trackers.update(terms, batch.num_rows)
-        y_pred = scores.mean()
-        if self._compile_metrics is not None:
-            update_metrics(
-                self._compile_metrics,
-                self.likelihood,
-                self.raw_outputs.shapes,
-                self._metric_labels.of(self.likelihood, batch.y, y_pred),
-                y_pred,
-                batch.sample_weight,
-            )
+        self._measures.update(
+            self, self._compile_metrics, batch, scores, terms, is_evaluation
+        )
         with self._evaluations.reporting(is_evaluation):
             logs = self.get_metrics_result()
         return workers.logs_of_step(logs, self.distribute_strategy)
@@ -264,26 +214,18 @@ class Training(keras.Model):
     @property
     def metrics(self):
         """The loss, the compiled metrics, those of layers, and the loss's terms."""
-        others = [m for m in super().metrics if m is not self._loss_tracker]
-        for network in self.posterior.networks:
-            held = keras_adapter.metrics_inside(network)
-            others += [m for m in held if not any(m is other for other in others)]
+        own = [metric for metric in super().metrics if metric is not self._loss_tracker]
         is_evaluation = self._evaluations.is_reporting
-        trackers = self._trackers(is_evaluation)
-        if trackers is None:
-            return others
-        return [trackers.loss, *others, *trackers.shown(is_evaluation)]
-
-    def _trackers(self, is_evaluation: bool):
-        return self._evaluation_trackers if is_evaluation else self._training_trackers
+        return self._measures.metrics(own, self.posterior.networks, is_evaluation)
 
     def get_metrics_result(self):
         return keras_adapter.metrics_result(self._results())
 
     def _results(self):
-        trackers = self._trackers(self._evaluations.is_reporting)
-        terms = () if trackers is None else (trackers.loss, *trackers.shown(True))
-        return results_by_name(self.metrics, terms, self._compile_metrics)
+        is_evaluation = self._evaluations.is_reporting
+        return self._measures.results(
+            self.metrics, self._compile_metrics, is_evaluation
+        )
 
     @property
     def metrics_names(self):
@@ -299,12 +241,9 @@ class Training(keras.Model):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args, **kwargs):
-        bound = inspect.signature(keras.Model.fit).bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        arguments = {**bound.arguments}
-        del arguments["self"]
+        arguments = training_options.arguments_of_fit(self, *args, **kwargs)
         self._require_optimizer("fit")
-        check_given_counts(**{name: arguments[name] for name in _COUNTS_OF_FIT})
+        training_options.check_counts_of_fit(arguments)
         given = feed_of(arguments["x"], arguments["y"], arguments["sample_weight"])
         if arguments["steps_per_epoch"]:
             steps = arguments["steps_per_epoch"] * arguments["epochs"]
@@ -325,12 +264,12 @@ class Training(keras.Model):
                 arguments, feed, self.distribute_strategy
             )
             # Those of a split are the training data's own.
-            self._validation_ranks = _ranks_of(feed)
+            self._validation_ranks = ranks_of(feed)
             if arguments["validation_data"] is not None:
                 arguments["validation_data"] = self._checked_validation_data(
                     arguments["validation_data"]
                 )
-            self._keep_ranks("train_function", _ranks_of(feed))
+            self._functions_by_rank.take(self, "train_function", ranks_of(feed))
             self._build_optimizer()
             with (
                 self._fitting(),
@@ -357,9 +296,9 @@ class Training(keras.Model):
         """Learns what the data show before training, such as N."""
 
     def _checked_validation_data(self, validation_data):
-        feed = feed_of(*_arrays_of(validation_data))
+        feed = feed_of(*unpacked_validation(validation_data))
         checked = self._checked(feed)
-        self._validation_ranks = _ranks_of(checked)
+        self._validation_ranks = ranks_of(checked)
         if feed.num_rows is None:
             return workers.shared_out(checked.x, self.distribute_strategy)
         return checked.x, checked.y, checked.sample_weight
@@ -434,7 +373,7 @@ class Training(keras.Model):
         self._require_told()
         self._remember_dtypes(feed)
         feed = self._checked(feed).as_tensors()
-        self._keep_ranks("train_function", _ranks_of(feed))
+        self._functions_by_rank.take(self, "train_function", ranks_of(feed))
         self._build_optimizer()
         self._require_optimizer_of_weights()
         with workers.lost_workers_named(self.distribute_strategy):
@@ -476,12 +415,12 @@ class Training(keras.Model):
         # Within `fit`, Keras expects to find the validation's sums in the metrics.
         is_validation = feed is None
         metrics = [] if is_validation else self._metrics_of_evaluation()
-        ranks = self._validation_ranks if is_validation else _ranks_of(feed)
+        ranks = self._validation_ranks if is_validation else ranks_of(feed)
         lost_named = workers.lost_workers_named(self.distribute_strategy)
         with self._evaluations.one(draws, metrics), lost_named:
-            self._keep_ranks("test_function", ranks)
+            self._functions_by_rank.take(self, "test_function", ranks)
             yield
-            if self._evaluation_trackers.num_rows == 0:
+            if self._measures.trackers(True).num_rows == 0:
                 raise ValueError(
                     "The data yielded no row, so there is nothing to report."
                 )
@@ -495,19 +434,6 @@ class Training(keras.Model):
         """Metrics in which a running evaluation or training may be summing."""
         with self._evaluations.reporting(True):
             return self.metrics
-
-    def _keep_ranks(self, function_name, ranks):
-        """Takes the compiled function of a step that belongs to the ranks of the data.
-
-        TensorFlow would relax a trace for several to labels of unknown rank, in which
-        class numbers cannot be told from one-hot rows.
-        """
-        before = self._ranks.get(function_name, ranks)
-        self._ranks[function_name] = ranks
-        if ranks != before:
-            steps = self._steps_of_ranks
-            steps[f"{function_name} {before}"] = getattr(self, function_name)
-            setattr(self, function_name, steps.get(f"{function_name} {ranks}"))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Builds compiled metrics ahead of the replicas.
@@ -525,26 +451,5 @@ class Training(keras.Model):
             lambda leaf: self.distribute_strategy.experimental_local_results(leaf)[0],
             data_batch,
         )
-        _, y, _ = unpacked(first)
         with self._own_scope():
-            y_pred = self.likelihood.mean(
-                self.raw_outputs.zeros_for(keras.tree.flatten(y)[0].shape[0])
-            )
-            y = self._metric_labels.of(self.likelihood, y, y_pred)
-            metrics.build(y, y_pred)
-
-
-def _ranks_of(feed) -> str:
-    """The numbers of axes of inputs, labels and weights, as part of a key.
-
-    Whether the last one is of size 1 tells a column of class numbers from one-hot rows.
-    """
-    specs = keras.tree.flatten(feed.spec())
-    shapes = [spec.shape for spec in specs if spec is not None]
-    return str([(len(shape), shape[1:][-1:] == (1,)) for shape in shapes])
-
-
-def _arrays_of(validation_data):
-    if isinstance(validation_data, tuple | list):
-        return unpacked(validation_data)
-    return validation_data, None, None
+            self._measures.build_compiled(self, metrics, first)

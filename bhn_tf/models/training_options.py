@@ -1,12 +1,23 @@
 """Checks of the arguments of `compile` and `fit`, before any work."""
 
+import inspect
 import math
 import numbers
 from collections.abc import Mapping
 
 import keras
 
+from bhn_tf import keras_adapter
+from bhn_tf.arguments import check_given_counts
 from bhn_tf.likelihoods import Bernoulli, Distributional, Ordinal, Standardized
+from bhn_tf.user_warnings import warn_user
+
+_COUNTS_OF_FIT = (
+    "batch_size",
+    "steps_per_epoch",
+    "validation_batch_size",
+    "validation_steps",
+)
 
 
 def refuse_loss(loss, model_name: str) -> None:
@@ -30,7 +41,7 @@ def refuse_metrics_of_censored(metrics, likelihood) -> None:
             dictionary by name.
         likelihood: The model's.
     """
-    if are_of_censored(metrics, likelihood):
+    if _are_of_censored(metrics, likelihood):
         raise ValueError(
             "Labels of censored times are [time, event], of which Keras's metrics know "
             f"nothing, and {metrics!r} would compare a predicted time with both. Leave "
@@ -39,7 +50,24 @@ def refuse_metrics_of_censored(metrics, likelihood) -> None:
         )
 
 
-def are_of_censored(metrics, likelihood) -> bool:
+def leave_out_metrics_of_censored(config: dict, likelihood) -> None:
+    """Removes, with a warning, what `refuse_metrics_of_censored` refuses.
+
+    Older files may have such metrics, and loading must not fail because of that.
+
+    Args:
+        config: Arguments of `compile` by name, as a file has them.
+        likelihood: The model's.
+    """
+    for name in ("metrics", "weighted_metrics"):
+        if _are_of_censored(config.get(name), likelihood):
+            warn_user(
+                f"The file has `{name}={config.pop(name)!r}` of labels [time, "
+                "event], which are left out: they compared a time with both.",
+            )
+
+
+def _are_of_censored(metrics, likelihood) -> bool:
     """Whether any of the metrics would get labels `[time, event]`."""
     parts, names = likelihood.parts_of_outputs(), likelihood.output_names
     if not metrics or not any(part.is_censored for part in parts):
@@ -53,8 +81,21 @@ def are_of_censored(metrics, likelihood) -> bool:
     return any(part.is_censored and bool(of_part) for part, of_part in pairs)
 
 
-def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
-    """Raises `ValueError` for what fails in TensorFlow or Keras on several replicas."""
+def refuse_what_strategies_lack(strategy, optimizer, options: dict) -> None:
+    """Raises `ValueError` for what fails in TensorFlow or Keras under a strategy.
+
+    Args:
+        strategy: The strategy in whose scope the model was made.
+        optimizer: As given to `compile`.
+        options: Further arguments of `compile`, by name.
+    """
+    if strategy.num_replicas_in_sync > 1:
+        _refuse_what_replicas_lack(optimizer, options.get("jit_compile"))
+    if keras_adapter.spans_processes(strategy):
+        _refuse_what_workers_lack(options.get("steps_per_execution"))
+
+
+def _refuse_what_replicas_lack(optimizer, jit_compile):
     if jit_compile is True:
         raise ValueError(
             "`jit_compile=True` fails on several replicas in TensorFlow (XLA "
@@ -74,14 +115,41 @@ def refuse_what_replicas_lack(optimizer, jit_compile) -> None:
         )
 
 
-def refuse_what_workers_lack(steps_per_execution) -> None:
-    """Raises `ValueError` for what fails in TensorFlow or Keras on several workers."""
+def _refuse_what_workers_lack(steps_per_execution):
     if steps_per_execution not in (None, 1):
         raise ValueError(
             f"`steps_per_execution={steps_per_execution!r}` fails on several workers "
             "in TensorFlow (it cannot fetch their batches in a loop of the graph). "
             "Leave it at 1."
         )
+
+
+def require_optimizer(optimizer, method_name: str) -> None:
+    """Raises `ValueError` where a method that trains has no optimizer."""
+    if optimizer is None:
+        raise ValueError(
+            f"`{method_name}` needs an optimizer, and the model was compiled with "
+            "`optimizer=None`, which is enough to evaluate. Compile it with one, "
+            "such as `model.compile('adam')`."
+        )
+
+
+def arguments_of_fit(model, /, *args, **kwargs) -> dict:
+    """Returns all arguments of Keras's `fit` by name, with its defaults."""
+    bound = inspect.signature(keras.Model.fit).bind(model, *args, **kwargs)
+    bound.apply_defaults()
+    arguments = {**bound.arguments}
+    del arguments["self"]
+    return arguments
+
+
+def check_counts_of_fit(arguments: dict) -> None:
+    """Raises `ValueError` if a number of rows or batches makes no sense.
+
+    Args:
+        arguments: Those of `fit`, by name.
+    """
+    check_given_counts(**{name: arguments[name] for name in _COUNTS_OF_FIT})
 
 
 def validation_split_of(validation_split, validation_data) -> float:
