@@ -5,28 +5,23 @@ import contextlib
 import keras
 import numpy as np
 
-from bhn_tf import hypernets, keras_adapter, priors
+from bhn_tf import hypernets, keras_adapter
 from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers.random_layer import scales_inputs
-from bhn_tf.models import data_initialization, workers
+from bhn_tf.models import data_initialization, hypernet_config, workers
 from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.hypernet_posterior import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
 from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.random_parts import lines_of_random_parts
 from bhn_tf.models.refused_networks import (
     refuse_rematerialization,
-    refuse_reversed_order,
     refuse_synchronization_over_draws,
     require_network,
 )
 from bhn_tf.models.scales import checked_scales, network_with_scales
 from bhn_tf.models.targets import require_units, set_noise_to_targets
-from bhn_tf.models.unread_values import UnreadValues
-from bhn_tf.networks.paths import layer_paths
-
-#: Marks files in which g follows the order of the network's layers.
-_ORDER_OF_LAYERS = "network"
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -111,7 +106,6 @@ class BayesianHypernet(PredictiveModel):
         self.noise = NoiseState(seed, name="noise")
         self.posterior = HypernetPosterior(primary, self.hypernet, self.noise)
         self._is_initialized = False
-        self._unread_values: UnreadValues | None = None
         self.conversion_report = None
         self._build_from_built_networks()
 
@@ -119,8 +113,6 @@ class BayesianHypernet(PredictiveModel):
         layers = keras_adapter.layers_of(self.primary)
         refuse_rematerialization(layers)
         self.posterior.take_over(layers)
-        if self.num_random and self.hypernet.initial_mean is None:
-            self._unread_values = UnreadValues(self.posterior)
         self.objective.set_values(
             self.posterior.initial_values,
             [layer.num_random for layer in self.posterior.layers],
@@ -131,8 +123,7 @@ class BayesianHypernet(PredictiveModel):
 
     def _begin_call(self):
         super()._begin_call()
-        if self._unread_values is not None:
-            self._unread_values.warn()
+        self.posterior.warn_of_unread_values()
 
     @contextlib.contextmanager
     def _fitting(self):
@@ -142,8 +133,7 @@ class BayesianHypernet(PredictiveModel):
         try:
             yield
         finally:
-            if self._unread_values is not None:
-                self._unread_values.note()
+            self.posterior.note_unread_values()
 
     # -- numbers of the bound -------------------------------------------------------
 
@@ -335,14 +325,11 @@ class BayesianHypernet(PredictiveModel):
         feed = feed_of(x, y)
         self.check_data(feed.x, feed.y)
         feed = feed.as_tensors()
-        x, y = feed.x, feed.y
         if self._is_initialized:
             return False
-        data_initialization.standardize_layers(self.posterior, x)
-        if y is not None:
-            padding = self._padding_if_any
-            masks = padding and padding(x)
-            set_noise_to_targets(self.likelihood, y, masks)
+        data_initialization.standardize_layers(self.posterior, feed.x)
+        if feed.y is not None:
+            set_noise_to_targets(self.likelihood, feed, self._padding_if_any)
         self._is_initialized = True
         return True
 
@@ -421,11 +408,6 @@ class BayesianHypernet(PredictiveModel):
         self._require_built()
         if scales is None:
             scales = self.sample_scales(1, seed)[0]
-        scales = np.asarray(scales, "float32")
-        if scales.shape != (self.num_random,):
-            raise ValueError(
-                f"Expected `scales` of shape [{self.num_random}], got {scales.shape}."
-            )
         is_converted = self.conversion_report is not None
         return network_with_scales(self.posterior, scales, is_folded=is_converted)
 
@@ -434,89 +416,30 @@ class BayesianHypernet(PredictiveModel):
         super().summary(*args, print_fn=print_fn, **kwargs)
         if not self.built:
             return
-        write = print_fn or print
-        share = self.hypernet.count_params() if self.num_random else 0
-        write(
-            f" D = {self.num_random} generated values; the hypernet "
-            f"({type(self.hypernet).__name__}) holds {share:,} of "
-            f"{self.count_params():,} weights."
-        )
-        paths = layer_paths(self.primary)
-        of_layers = self.posterior.by_layer(self._learned_stddevs())
-        for layer, learned in zip(self.posterior.layers, of_layers, strict=True):
-            line = f"   {paths[layer]}: random={layer.random!r}, {layer.num_random}"
-            if learned.size:
-                line += f", prior_stddev={learned[0]:.3g} (learned)"
-            write(line)
-
-    def _learned_stddevs(self) -> np.ndarray:
-        """Standard deviations of the prior, [D]; empty where none is learned."""
-        learned = self.learned_prior_stddev
-        if learned is None or not self.num_random:
-            return np.zeros(0)
-        return learned.stddev.numpy()
+        for line in lines_of_random_parts(self):
+            (print_fn or print)(line)
 
     # -- saving ---------------------------------------------------------------------
 
     def get_config(self):
-        serialize = keras.saving.serialize_keras_object
-        objective, learned = self.objective, self.learned_prior_stddev
-        return {
-            **super().get_config(),
-            "primary": serialize(self.primary),
-            "hypernet": serialize(self.hypernet),
-            "prior_stddev": self.prior_stddev,
-            "prior_loc": self.prior_loc,
-            "is_prior_frozen": learned is not None and not learned.trainable,
-            "prior": priors.serialize(objective.prior_settings.given),
-            "num_examples": self.num_examples if objective.examples.is_given else None,
-            "seed": self.noise.seed,
-            "conversion_report": serialize(self.conversion_report),
-            "order_of_values": _ORDER_OF_LAYERS,
-        }
+        return {**super().get_config(), **hypernet_config.config_of(self)}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        for name in ("primary", "hypernet", "likelihood", "conversion_report"):
-            config[name] = keras.saving.deserialize_keras_object(
-                config.get(name), custom_objects=custom_objects
-            )
-        if config.get("prior") is not None:
-            # Version 0.1 took them beside a prior, ignored them and saved them.
-            config.pop("prior_stddev", None)
-            config.pop("prior_loc", None)
-        report = config.pop("conversion_report")
-        if config.pop("order_of_values", None) != _ORDER_OF_LAYERS:
-            refuse_reversed_order(config["primary"])
-        is_prior_frozen = config.pop("is_prior_frozen", False)
-        model = cls(**config)
-        if is_prior_frozen:
-            model.learned_prior_stddev.trainable = False
-        model.freeze_what_was_built()
-        model.conversion_report = report
-        return model
+        return hypernet_config.model_of(cls, config, custom_objects)
 
     def save_own_variables(self, store):
         """Saves, beside the weights, what training has found out."""
         super().save_own_variables(store)
-        self.objective.examples.save_to(store)
+        self.objective.save_to(store)
         store["is_initialized_from_data"] = np.int64(self._is_initialized)
-        prior = self.objective.prior_settings
-        if prior.around_trained is not None:
-            store["prior_around_trained"] = prior.around_trained
 
     def load_own_variables(self, store):
         # Version 0.1 saved N, the weight of the KL and the flag as weights 0 to 2.
         is_old = {"0", "1", "2"} <= set(store.keys())
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
-        # A running `fit` keeps the N of its own data.
-        if not self.objective.is_in_fit:
-            self.objective.examples.load_from(store)
-        prior = self.objective.prior_settings
-        if prior.around_trained is not None:
-            prior.around_trained = np.asarray(store["prior_around_trained"])
+        self.objective.load_from(store)
         self._load_seeds(store)
         if self.built and self.num_random:
             steps = keras_adapter.num_parts_in_file(store, "hypernet/flow_steps")

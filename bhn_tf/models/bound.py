@@ -114,6 +114,25 @@ class Bound(MaximumLikelihood):
                 "`model.num_examples`."
             )
 
+    # -- saving ---------------------------------------------------------------------
+
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments, and if a learned prior is frozen."""
+        num_examples = self.examples.value if self.examples.is_given else None
+        return {**self.prior_settings.get_config(), "num_examples": num_examples}
+
+    def save_to(self, store) -> None:
+        """Saves in a file of variables what was found out about the data and g."""
+        self.examples.save_to(store)
+        self.prior_settings.save_to(store)
+
+    def load_from(self, store) -> None:
+        """Loads what `save_to` has saved."""
+        # A running `fit` keeps the N of its own data.
+        if not self.is_in_fit:
+            self.examples.load_from(store)
+        self.prior_settings.load_from(store)
+
     # -- the weight of the KL -------------------------------------------------------
 
     @property

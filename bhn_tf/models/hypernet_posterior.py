@@ -9,6 +9,7 @@ from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.random_layer import RandomLayer, is_restricted
 from bhn_tf.models import ownership
 from bhn_tf.models.draws import Draws, Posterior
+from bhn_tf.models.unread_values import UnreadValues
 from bhn_tf.user_warnings import warn_user
 
 
@@ -33,6 +34,7 @@ class HypernetPosterior(Posterior):
         self.num_random = None
         self.layers, self.variables, self._offsets = [], [], [0]
         self.initial_values: list[np.ndarray] = []
+        self._unread_values: UnreadValues | None = None
 
     def take_over(self, layers) -> None:
         """Generates the values of layers from now on, and builds the hypernet.
@@ -71,6 +73,8 @@ class HypernetPosterior(Posterior):
                 f"The given hypernet generates {self.hypernet.event_size} values, and "
                 f"the network has {self.num_random}. Give a new instance."
             )
+        if self.hypernet.initial_mean is None:
+            self._unread_values = UnreadValues(self)
 
     def refuse_changed_network(self) -> None:
         """Refuses a network whose layers with generated values have changed.
@@ -90,6 +94,16 @@ class HypernetPosterior(Posterior):
     def own_hypernet(self) -> None:
         """Claims the hypernet, so that no other model can take it."""
         ownership.claim(self.hypernet, self)
+
+    def warn_of_unread_values(self) -> None:
+        """Warns of values set in the network that nothing reads: they are generated."""
+        if self._unread_values is not None:
+            self._unread_values.warn()
+
+    def note_unread_values(self) -> None:
+        """Notes the network's values after training, which may have set them."""
+        if self._unread_values is not None:
+            self._unread_values.note()
 
     def _warn_of_restrictions(self):
         restricted = [

@@ -125,15 +125,24 @@ class PriorSettings:
         self._stddev = _checked_stddev(value)
         self._fixed_stddev.assign(self._stddev)
 
-    @property
-    def around_trained(self) -> np.ndarray | None:
-        """Location and standard deviation of a `priors.Trained`, [2, D]."""
-        around = self._around_trained
-        return None if around is None else around.numpy()
+    def get_config(self) -> dict:
+        """Returns the prior as the model's arguments give it, and if it is frozen."""
+        return {
+            "prior_stddev": self.stddev,
+            "prior_loc": self.loc,
+            "is_prior_frozen": self.learned is not None and not self.learned.trainable,
+            "prior": priors.serialize(self.given),
+        }
 
-    @around_trained.setter
-    def around_trained(self, value):
-        self._around_trained.assign(value)
+    def save_to(self, store) -> None:
+        """Saves what a `priors.Trained` has become, [2, D], in a file of variables."""
+        if self._around_trained is not None:
+            store["prior_around_trained"] = self._around_trained.numpy()
+
+    def load_from(self, store) -> None:
+        """Loads what `save_to` has saved."""
+        if self._around_trained is not None:
+            self._around_trained.assign(np.asarray(store["prior_around_trained"]))
 
 
 def _checked_stddev(stddev) -> float | str:

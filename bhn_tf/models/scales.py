@@ -39,7 +39,7 @@ def checked_scales(scales, x, posterior) -> tf.Tensor:
     return scales
 
 
-def network_with_scales(posterior, scales: np.ndarray, is_folded=False) -> keras.Model:
+def network_with_scales(posterior, scales, is_folded=False) -> keras.Model:
     """Returns a deterministic copy of the network with g [D] in its weights.
 
     Args:
@@ -47,7 +47,15 @@ def network_with_scales(posterior, scales: np.ndarray, is_folded=False) -> keras
         scales: g.
         is_folded: Whether the copy consists of Keras's own layers, with the scales
             folded into their kernels.
+
+    Raises:
+        ValueError: If there are not D scales.
     """
+    scales = np.asarray(scales, "float32")
+    if scales.shape != (posterior.num_random,):
+        raise ValueError(
+            f"Expected `scales` of shape [{posterior.num_random}], got {scales.shape}."
+        )
     network = posterior.network
     with generated_values(posterior.values_of(tf.constant(scales))):
         if is_graph(network):

@@ -122,18 +122,19 @@ def _far_from_noise(likelihood, feed, padding) -> Iterator[tuple]:
                 yield part, y
 
 
-def set_noise_to_targets(likelihood, y, masks=None) -> None:
+def set_noise_to_targets(likelihood, feed, padding=None) -> None:
     """Starts the noise of regressions at the standard deviation of their targets.
 
     Noise that is not learned, and units that are set, stay as they are.
 
     Args:
         likelihood: The model's likelihood.
-        y: Labels, as arrays.
-        masks: Which elements are not padding, as likelihoods take them, or `None`.
+        feed: Arrays with labels.
+        padding: As in `adapt_to_targets`.
     """
+    masks = None if padding is None else padding(feed.x)
     parts = likelihood.parts_of_outputs()
-    both = _targets_and_weights(likelihood, y, None, masks)
+    both = _targets_and_weights(likelihood, feed.y, None, masks)
     for part, (targets, weight) in zip(parts, both, strict=True):
         if isinstance(part, Standardized):
             if _lacks_units(part):
