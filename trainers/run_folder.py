@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
 
@@ -32,6 +33,24 @@ _CONFIG, _RESULTS, _EPOCHS = (
 _MAKE_AGAIN = "Delete it: the run makes it again from its checkpoints."
 # Flags that say where things are or how to go on, not what is computed.
 _NOT_IN_IDENTITY = {"output_dir", "data_dir", "resume", "overwrite"}
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Says in a sentence that a folder of results cannot be written to.
+
+    Args:
+        folder: The folder, as --output_dir has it.
+
+    Raises:
+        UsageProblem: If the block fails to write.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem(
+            f"--output_dir={folder} cannot be written to: {error}."
+        ) from error
 
 
 class RunFolder:
@@ -82,16 +101,11 @@ class RunFolder:
                 pass
 
     def __enter__(self) -> "RunFolder":
-        try:
+        with writing_to(self.path), contextlib.ExitStack() as until_the_end:
             self.path.mkdir(parents=True, exist_ok=True)
-            with contextlib.ExitStack() as until_the_end:
-                until_the_end.enter_context(self._locked())
-                self._begin()
-                self._lock = until_the_end.pop_all()
-        except OSError as error:
-            raise UsageProblem(
-                f"--output_dir={self.path} cannot be written to: {error}."
-            ) from error
+            until_the_end.enter_context(self._locked())
+            self._begin()
+            self._lock = until_the_end.pop_all()
         return self
 
     def __exit__(self, *exception) -> None:

@@ -32,6 +32,7 @@ from trainers.config import (
 )
 from trainers.divergence import guarded
 from trainers.image_sets import load_splits
+from trainers.run_folder import writing_to
 from trainers.training import epochs_of_annealing, steps_of_epoch
 
 
@@ -94,13 +95,9 @@ def run(config: Config) -> dict:
     )
     found = {"accuracy": scores["accuracy"], "nll": scores["predictive_nll"]}
     found = {name: round(float(value), 4) for name, value in found.items()}
-    try:
+    with writing_to(folder):
         path = model.export(folder / "digits", config.num_samples, metrics=found)
         _write_requests(folder / "requests", path, x_test, y_test)
-    except OSError as error:
-        raise UsageProblem(
-            f"--output_dir={folder} cannot be written to: {error}."
-        ) from error
     print(f"{path}: {found}")
     return found
 

@@ -13,7 +13,7 @@ from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
 from bhn_tf.active.progress import Progress
 from bhn_tf.active.state import check_configuration
-from bhn_tf.data_feeds import feed_of, unpacked
+from bhn_tf.data_feeds import Feed, feed_of, unpacked
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.divergence import Diverged, DivergenceGuard
 
@@ -68,16 +68,10 @@ class TrainedModel:
             ValueError: If it cannot take the rows of the pool, or these data.
         """
         model = self._new_model(len(self._initial_ids))
-        check = getattr(model, "check_data", None)
-        if check is not None:
-            check(self._pool.rows(self._initial_ids))
-            model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
+        if hasattr(model, "check_data"):
+            _check(model, feed_of(self._pool.rows(self._initial_ids)))
             if isinstance(validation_data, tuple | list):
-                feed = feed_of(*unpacked(validation_data))
-                # Data sets are checked when they are read.
-                if isinstance(feed, ArrayFeed):
-                    check(feed.x, feed.y, feed.sample_weight)
-                    model.predict(feed.first_rows(1).x, verbose=0)
+                _check(model, feed_of(*unpacked(validation_data)))
         self._model, self._num_trained = model, 0
 
     def latest(self, progress: Progress) -> keras.Model | None:
@@ -183,6 +177,14 @@ class TrainedModel:
             model.predict(self._pool.rows(self._initial_ids[:1]), verbose=0)
         arguments.refuse_several_outputs(model)
         return model
+
+
+def _check(model: keras.Model, feed: Feed) -> None:
+    """Refuses arrays that the model cannot be trained on, or cannot answer."""
+    # Data sets are checked when they are read.
+    if isinstance(feed, ArrayFeed):
+        model.check_data(feed.x, feed.y, feed.sample_weight)
+        model.predict(feed.first_rows(1).x, verbose=0)
 
 
 def _described(model: keras.Model) -> dict:

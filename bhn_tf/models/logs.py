@@ -1,5 +1,7 @@
 """What the logs hold: results of metrics, each under a name of its own."""
 
+from bhn_tf.networks.unused_names import unused_name
+
 
 def results_by_name(metrics, terms, compiled) -> dict:
     """Returns the results of metrics by their names in the logs.
@@ -33,7 +35,7 @@ def results_by_name(metrics, terms, compiled) -> dict:
             if is_term or metric is compiled:
                 logs[name] = result
             elif name not in of_terms and name not in of_compiled:
-                logs[_unused(name, logs)] = result
+                logs[unused_name(name, logs)] = result
     return logs
 
 
@@ -44,11 +46,3 @@ def _results(metric) -> dict:
         return {}
     result = metric.result()
     return result if isinstance(result, dict) else {metric.name: result}
-
-
-def _unused(name: str, logs) -> str:
-    unused, index = name, 0
-    while unused in logs:
-        index += 1
-        unused = f"{name}_{index}"
-    return unused

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bhn_tf import keras_adapter
 from bhn_tf.keras_adapter import is_functional
 from bhn_tf.networks.entered import EnteredLayer
+from bhn_tf.networks.unused_names import unused_name
 
 # Layers that pass on their input in another shape.
 _RESHAPING = (
@@ -107,10 +108,8 @@ def require_one_kind(networks, outputs) -> None:
 def _unique(names) -> list[str]:
     found: list[str] = []
     for name in names:
-        own, count = name, 0
-        while own in found or (count and own in names):
-            count += 1
-            own = f"{name}_{count}"
+        # A name that is made must not be another's own either.
+        own = unused_name(name, {*found, *names}) if name in found else name
         found.append(own)
     return found
 
