@@ -67,7 +67,10 @@ class LayerSelection:
                 )
         self._classes = tuple(classes)
         self._covered = {layer for entry in self._objects for layer in _inside(entry)}
-        everywhere = [path for found in paths.values() for path in found]
+        self._refuse_what_is_not_there(argument)
+
+    def _refuse_what_is_not_there(self, argument):
+        everywhere = [path for found in self._paths.values() for path in found]
         for name in self._names:
             if not any(_covers(name, path) for path in everywhere):
                 raise ValueError(
@@ -75,7 +78,7 @@ class LayerSelection:
                     f"Its layers are: {', '.join(everywhere)}."
                 )
         for entry in self._objects:
-            if not paths.keys() >= set(_inside(entry)):
+            if not self._paths.keys() >= set(_inside(entry)):
                 raise ValueError(
                     f"`{argument}` holds a layer {entry.name!r} that is not in the "
                     "network. Take it from the model that is converted: "

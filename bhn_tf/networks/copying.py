@@ -91,20 +91,33 @@ def copy_network(network, make, carry_over) -> dict:
         return copied
 
     copy_of(network)
-    inner = [layer for layer in copies if isinstance(layer, keras.layers.Layer)]
-    for layer in inner:
+    layers = {
+        layer: copied
+        for layer, copied in copies.items()
+        if isinstance(layer, keras.layers.Layer)
+    }
+    _carry_weights(layers, carry_over)
+    _set_trainable(layers)
+    return copies
+
+
+def _carry_weights(copies: dict, carry_over) -> None:
+    """Builds the copies of layers with weights, and carries these over."""
+    for layer, copied in copies.items():
         if layer.built and not (is_graph(layer) or wrapped_layers(layer)):
-            if not copies[layer].built:
-                copies[layer].build_from_config(layer.get_build_config())
-            carry_over(layer, copies[layer])
+            if not copied.built:
+                copied.build_from_config(layer.get_build_config())
+            carry_over(layer, copied)
+
+
+def _set_trainable(copies: dict) -> None:
     # Setting `trainable` of a model sets that of all layers in it, which precede it in
     # `copies`. So models come first, and their layers are set after them.
-    for layer in reversed(inner):
-        copies[layer].trainable = layer.trainable
+    for layer, copied in reversed(copies.items()):
+        copied.trainable = layer.trainable
         if not is_graph(layer):
-            for old, new in pairs(layer, copies[layer]):
+            for old, new in pairs(layer, copied):
                 new.trainable = old.trainable
-    return copies
 
 
 def fresh_layer(layer):
