@@ -9,7 +9,7 @@ from bhn_tf import hypernets, keras_adapter
 from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.data_feeds import feed_of
 from bhn_tf.layers.random_layer import scales_inputs
-from bhn_tf.models import data_initialization, hypernet_config, workers
+from bhn_tf.models import data_initialization, hypernet_config, seed_states, workers
 from bhn_tf.models.bound import Bound, Elbo
 from bhn_tf.models.hypernet_posterior import HypernetPosterior
 from bhn_tf.models.noise import NoiseState
@@ -440,7 +440,7 @@ class BayesianHypernet(PredictiveModel):
         flag = store["2" if is_old else "is_initialized_from_data"]
         self._is_initialized = bool(np.asarray(flag))
         self.objective.load_from(store)
-        self._load_seeds(store)
+        seed_states.load_seeds(self.posterior.networks, store)
         if self.built and self.num_random:
             steps = keras_adapter.num_parts_in_file(store, "hypernet/flow_steps")
             self.hypernet.refuse_larger(steps)

@@ -11,13 +11,12 @@ import functools
 import threading
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods, tensorflow_adapter
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
 from bhn_tf.likelihoods.state import parts_with_state
-from bhn_tf.models import ownership, workers
+from bhn_tf.models import ownership, seed_states, workers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
@@ -37,8 +36,6 @@ from bhn_tf.networks.outputs import (
 )
 from bhn_tf.serving.export import export_version
 
-# The key of seed generators' states in a file.
-_SEEDS = "seeds"
 # Rows for which padding is computed at a time.
 _ROWS_AT_ONCE = 1024
 
@@ -341,27 +338,11 @@ class PredictiveModel(Training, Prediction):
         Keras does not save them; resumed training would differ without them.
         """
         super().save_own_variables(store)
-        states = self._seed_variables()
-        if states:
-            store[_SEEDS] = np.stack(list(map(keras.ops.convert_to_numpy, states)))
+        seed_states.save_seeds(self.posterior.networks, store)
 
     def load_own_variables(self, store):
-        names = set(store.keys()) - {_SEEDS}
-        super().load_own_variables({name: store[name] for name in names})
-        self._load_seeds(store)
-
-    def _load_seeds(self, store):
-        # Files of earlier versions lack them.
-        if _SEEDS not in set(store.keys()):
-            return
-        variables, states = self._seed_variables(), np.asarray(store[_SEEDS])
-        if len(states) == len(variables):
-            for variable, state in zip(variables, states, strict=True):
-                variable.assign(state)
-
-    def _seed_variables(self) -> list:
-        networks = self.posterior.networks
-        return [v for n in networks for v in keras_adapter.seed_variables(n)]
+        super().load_own_variables(seed_states.without_seeds(store))
+        seed_states.load_seeds(self.posterior.networks, store)
 
     def get_build_config(self):
         return {"input_shape": self._input_shape} if self._input_shape else None
