@@ -2,10 +2,12 @@
 
 TensorFlow has no public way to see whether a data set repeats itself or may never end,
 what one replica gets of a distributed one, how long a silent process is waited for, or
-whether its threads were lost in a fork.
+whether its threads were lost in a fork; or to forget a graph that is no longer needed.
 """
 
+import contextlib
 import os
+from collections.abc import Iterable, Iterator
 
 import keras
 import tensorflow as tf
@@ -14,6 +16,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import (
 )
 from tensorflow.python.distribute.values import PerReplicaSpec
 from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
 
 
 class _Fork:
@@ -109,3 +112,50 @@ def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
             for job in jobs
         ],
     )
+
+
+# Operations that call functions, whose graphs are held by their custom gradients.
+_CALLS = (
+    "If",
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "StatelessIf",
+    "StatelessWhile",
+    "While",
+)
+
+
+@contextlib.contextmanager
+def not_differentiated_later() -> Iterator[None]:
+    """Lets TensorFlow forget the custom gradients of what is traced in the block.
+
+    TensorFlow registers each custom gradient for ever, and with it the graph that it
+    belongs to: without this, each model that is trained would leave megabytes behind.
+    Gradients within the block are not touched; later ones could not be computed.
+    """
+    if tf.executing_eagerly():
+        yield
+        return
+    graph = tf.compat.v1.get_default_graph()
+    num_before = len(graph.get_operations())
+    yield
+    _forget_custom_gradients(graph, graph.get_operations()[num_before:])
+
+
+def is_not_differentiated(graph: tf.Graph) -> None:
+    """Lets TensorFlow forget the custom gradients of a whole graph."""
+    _forget_custom_gradients(graph, graph.get_operations())
+
+
+def _forget_custom_gradients(graph, operations: Iterable[tf.Operation]) -> None:
+    for operation in operations:
+        if operation.type == "IdentityN":
+            # Other operations of this kind have no such attribute.
+            with contextlib.suppress(ValueError):
+                name = operation.get_attr("_gradient_op_type").decode()
+                ops.gradient_registry._registry.pop(name, None)
+        elif operation.type in _CALLS:
+            for attribute in operation.node_def.attr.values():
+                function = graph._get_function(attribute.func.name)
+                if function is not None and function.graph is not None:
+                    is_not_differentiated(function.graph)

@@ -105,7 +105,8 @@ class _ForAnyRows:
             return self._function(batch, *arguments)
 
         traced = tf.function(function, input_signature=specs, autograph=False)
-        traced.get_concrete_function()
+        graph = traced.get_concrete_function().graph
+        tensorflow_adapter.is_not_differentiated(graph)
         return traced
 
 

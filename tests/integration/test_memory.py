@@ -5,7 +5,9 @@ import pathlib
 import resource
 
 import pytest
+import tensorflow as tf
 
+from bhn_tf import attacks
 from tests import networks
 
 STATUS = pathlib.Path("/proc/self/statm")
@@ -57,3 +59,41 @@ def test_predictions_and_evaluations(model):
         model.evaluate(x, y, verbose=0)
 
     assert grown(call, 80) < 20
+
+
+def num_graphs():
+    gc.collect()
+    return sum(isinstance(each, tf.Graph) for each in gc.get_objects())
+
+
+def fit(model, folder):
+    model.fit(*networks.data(8), verbose=0)
+
+
+def fit_by_xla(model, folder):
+    networks.compiled(model, jit_compile=True)
+    model.fit(*networks.data(8), verbose=0)
+
+
+def ask(model, folder):
+    x, y = networks.data(8)
+    model.evaluate(x, y, verbose=0)
+    model.predict(x, verbose=0)
+    model.predict_uncertainty(x)
+
+
+def attack(model, folder):
+    attacks.fgsm(model, *networks.data(8), epsilon=0.1, clip=None)
+
+
+def export(model, folder):
+    model.export(folder)
+
+
+@pytest.mark.parametrize("use", [fit, fit_by_xla, ask, attack, export])
+def test_a_model_that_is_gone_leaves_no_graph(use, tmp_path):
+    """TensorFlow keeps each custom gradient of a graph, and with it the graph."""
+    use(networks.compiled(networks.bayesian(num_examples=8)), tmp_path)
+    before = num_graphs()
+    use(networks.compiled(networks.bayesian(num_examples=8)), tmp_path)
+    assert num_graphs() == before
