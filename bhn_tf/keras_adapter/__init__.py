@@ -48,6 +48,7 @@ from bhn_tf.keras_adapter.graphs import (
     num_uses,
     origin_of,
     outputs_of_graph,
+    outputs_out_of_order,
     run_through_graph,
 )
 from bhn_tf.keras_adapter.layers import (
@@ -122,6 +123,7 @@ __all__ = [
     "origin_of",
     "outermost_layer",
     "outputs_of_graph",
+    "outputs_out_of_order",
     "own_attributes",
     "own_losses",
     "run_through_graph",

@@ -85,6 +85,17 @@ def names_as_flattened(structure: dict) -> list[str]:
     return list(structure) if is_ordered else sorted(structure)
 
 
+def outputs_out_of_order(network: keras.Layer) -> list[str]:
+    """Returns the names of outputs in an `OrderedDict` that is not sorted, if any.
+
+    Keras saves it as a plain dictionary, whose outputs it flattens in sorted order: the
+    loaded graph has its last layers, and their weights, in another order.
+    """
+    outputs = getattr(network, "_outputs_struct", None)
+    names = list(outputs) if isinstance(outputs, OrderedDict) else []
+    return names if names != sorted(names) else []
+
+
 def inputs_by_name(network: keras.Layer, inputs):
     """Returns a dictionary of inputs in the order in which a network declares them.
 

@@ -22,7 +22,10 @@ from bhn_tf.models.objective import MaximumLikelihood
 from bhn_tf.models.prediction import Prediction
 from bhn_tf.models.raw_outputs import RawOutputs
 from bhn_tf.models.refused_data import refuse_unfit_inputs
-from bhn_tf.models.refused_networks import refuse_models_inside
+from bhn_tf.models.refused_networks import (
+    refuse_models_inside,
+    refuse_outputs_out_of_order,
+)
 from bhn_tf.models.targets import (
     adapt_to_targets,
     require_units_of_all_rows,
@@ -330,6 +333,8 @@ class PredictiveModel(Training, Prediction):
                 "what else training has found out, such as N. Save to `.keras`, or the "
                 "weights alone with `save_weights('m.weights.h5')`."
             )
+        # Before Keras has opened the file.
+        refuse_outputs_out_of_order(self.posterior.networks)
         super().save(filepath, *args, **kwargs)
 
     def save_own_variables(self, store):
@@ -351,6 +356,7 @@ class PredictiveModel(Training, Prediction):
         self.build(config["input_shape"])
 
     def get_config(self):
+        refuse_outputs_out_of_order(self.posterior.networks)
         config = super().get_config()
         config["likelihood"] = keras.saving.serialize_keras_object(self.likelihood)
         if self._fed_dtypes is not None:

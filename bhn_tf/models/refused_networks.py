@@ -80,6 +80,28 @@ def refuse_synchronization_over_draws(layers) -> None:
             )
 
 
+def refuse_outputs_out_of_order(networks) -> None:
+    """Refuses to save a graph that Keras would load with its last layers mixed up.
+
+    Args:
+        networks: The networks of a model.
+
+    Raises:
+        ValueError: If the outputs of one, or of a model inside, are an `OrderedDict` in
+            another than the sorted order.
+    """
+    for network in networks:
+        for layer in [network, *keras_adapter.layers_of(network)]:
+            names = keras_adapter.outputs_out_of_order(layer)
+            if names:
+                raise ValueError(
+                    f"The outputs of {layer.name!r} are an `OrderedDict` of {names}. "
+                    "Keras saves it as a dictionary, in sorted order, and would load "
+                    "the weights of these outputs into each other's layers. Make the "
+                    "network with a plain dictionary of outputs."
+                )
+
+
 def refuse_reversed_order(primary) -> None:
     """Refuses a network from a file of version 0.1 in which g had another order.
 

@@ -1,5 +1,7 @@
 """Weights and models in files and copies, and Keras's wrappers for scikit-learn."""
 
+from collections import OrderedDict
+
 import keras
 import numpy as np
 import pytest
@@ -129,3 +131,25 @@ def test_a_regressor_of_scikit_learn():
 def test_wrappers_that_ask_for_symbolic_outputs_are_told_what_to_use(trained):
     with pytest.raises(AttributeError, match="SKLearnClassifier"):
         _ = trained.outputs
+
+
+def test_outputs_that_keras_would_mix_up_are_not_saved(tmp_path):
+    """A loaded graph has the outputs of an `OrderedDict` in sorted order."""
+    inputs = keras.Input((4,))
+    named = [(name, keras.layers.Dense(2, name=name)(inputs)) for name in ("b", "a")]
+    network = keras.Model(inputs, OrderedDict(named))
+    x = np.ones((1, 4), "float32")
+    network.save(tmp_path / "network.keras")
+    loaded = keras.saving.load_model(tmp_path / "network.keras")
+    assert not np.allclose(loaded(x)["a"], network(x)["a"])  # Keras's own fault.
+
+    model = Deterministic(network, ["gaussian"] * 2)
+    with pytest.raises(ValueError, match=r"OrderedDict.*\['b', 'a'\].*plain dict"):
+        model.save(tmp_path / "model.keras")
+    assert not (tmp_path / "model.keras").exists()
+
+    model = Deterministic(keras.Model(inputs, dict(named)), ["gaussian"] * 2)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for name, mean in model.predict(x, verbose=0).items():
+        np.testing.assert_allclose(loaded.predict(x, verbose=0)[name], mean)
