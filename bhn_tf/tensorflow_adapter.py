@@ -114,15 +114,11 @@ def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
     )
 
 
-# Operations that call functions, whose graphs are held by their custom gradients.
-_CALLS = (
-    "If",
-    "PartitionedCall",
-    "StatefulPartitionedCall",
-    "StatelessIf",
-    "StatelessWhile",
-    "While",
-)
+# Operations whose graphs belong to them alone. A function that is called may be called
+# again, and be differentiated then: a layer's `@tf.function`, or a loaded SavedModel.
+_BRANCHES = ("If", "StatelessIf", "StatelessWhile", "While")
+# How TensorFlow names the gradients that it registers itself.
+_CUSTOM_GRADIENT = "CustomGradient-"
 
 
 @contextlib.contextmanager
@@ -153,8 +149,9 @@ def _forget_custom_gradients(graph, operations: Iterable[tf.Operation]) -> None:
             # Other operations of this kind have no such attribute.
             with contextlib.suppress(ValueError):
                 name = operation.get_attr("_gradient_op_type").decode()
-                ops.gradient_registry._registry.pop(name, None)
-        elif operation.type in _CALLS:
+                if name.startswith(_CUSTOM_GRADIENT):
+                    ops.gradient_registry._registry.pop(name, None)
+        elif operation.type in _BRANCHES:
             for attribute in operation.node_def.attr.values():
                 function = graph._get_function(attribute.func.name)
                 if function is not None and function.graph is not None:

@@ -38,9 +38,9 @@ class CompiledAnswers:
         return self._functions[name]
 
     def _compiled(self, answer):
-        step = answer
+        step = tensorflow_adapter.not_differentiated_later()(answer)
         if self._jit_compile and not self._run_eagerly:
-            step = tf.function(answer, jit_compile=True, autograph=False)
+            step = tf.function(step, jit_compile=True, autograph=False)
         if self._strategy.num_replicas_in_sync == 1:
             return step if self._run_eagerly else _ForAnyRows(step, self._tracing)
 
@@ -105,8 +105,7 @@ class _ForAnyRows:
             return self._function(batch, *arguments)
 
         traced = tf.function(function, input_signature=specs, autograph=False)
-        graph = traced.get_concrete_function().graph
-        tensorflow_adapter.is_not_differentiated(graph)
+        traced.get_concrete_function()
         return traced
 
 
