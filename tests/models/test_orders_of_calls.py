@@ -211,3 +211,61 @@ def test_weights_thawed_since_compile_ask_for_another(is_trained):
     model.compile("sgd", jit_compile=False)
     model.fit(x, y, verbose=0)
     assert not np.array_equal(before, primary.layers[0].direction.numpy())
+
+
+class Wrapping(keras.optimizers.Optimizer):
+    """An optimizer of one's own, which leaves all to another."""
+
+    def __init__(self, inner):
+        super().__init__(learning_rate=0.1)
+        self.inner = inner
+
+    def build(self, variables):
+        self.inner.build(variables)
+        self.built = True
+
+    def apply(self, grads, trainable_variables=None):
+        self.inner.apply(grads, trainable_variables)
+
+
+def test_an_optimizer_that_wraps_another_trains():
+    x, y = networks.data(6)
+    model = bhn_tf.BayesianHypernet(network(BUILT, WeightNormDense), "mean_field")
+    model.compile(Wrapping(keras.optimizers.SGD(0.1)))
+    before = model.primary.layers[0].direction.numpy()
+    model.fit(x, y, verbose=0)
+    model.train_on_batch(x, y)
+    assert not np.array_equal(before, model.primary.layers[0].direction.numpy())
+
+
+class Compiled(keras.layers.Layer):
+    """A layer that compiles its own call, in which there is a custom gradient."""
+
+    @tf.function
+    def call(self, inputs):
+        return tf.nn.silu(inputs)
+
+
+def export(model, folder):
+    model.export(folder)
+
+
+def predict(model, folder):
+    model.predict(networks.data(6)[0], verbose=0)
+
+
+def evaluate(model, folder):
+    model.evaluate(*networks.data(6), verbose=0)
+
+
+@pytest.mark.parametrize("use", [predict, evaluate, export])
+def test_layers_that_compile_their_call_are_trained_later(use, tmp_path):
+    """Their graph is traced in the first use, and differentiated in the second."""
+    x, y = networks.data(6)
+    layers = [WeightNormDense(5), Compiled(), WeightNormDense(networks.NUM_CLASSES)]
+    model = bhn_tf.BayesianHypernet(
+        keras.Sequential([*BUILT, *layers]), "mean_field", LOGITS, num_examples=6
+    )
+    model.compile("sgd")
+    use(model, tmp_path)
+    assert np.isfinite(model.fit(x, y, verbose=0).history["loss"][0])
