@@ -88,7 +88,8 @@ def refuse_masked(name: str, values) -> None:
     Raises:
         ValueError: If `values` is NumPy's masked array, and some entry is masked.
     """
-    if np.ma.is_masked(values):
+    # What is no such array may have a column `_mask`, by which NumPy would go.
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
         raise ValueError(
             f"`{name}` is a masked array with {np.ma.count_masked(values)} masked "
             "entries, and what is under a mask would be taken for numbers. Leave these "

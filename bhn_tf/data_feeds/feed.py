@@ -168,9 +168,9 @@ def leaf_spec(leaf) -> LeafSpec | None:
 def is_text(leaf) -> bool:
     """Whether an array holds text.
 
-    Text has dtype object, a dtype with its length, or one of pandas.
+    Text has dtype object, one with or without its length, or one of pandas.
     """
-    return any(getattr(dtype, "kind", "") in tuple("OSU") for dtype in _dtypes(leaf))
+    return any(getattr(dtype, "kind", "") in tuple("OSTU") for dtype in _dtypes(leaf))
 
 
 def _dtypes(leaf) -> list:

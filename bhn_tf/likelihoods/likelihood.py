@@ -310,7 +310,7 @@ class Likelihood:
             ValueError: If a label is out of range, not finite or of another shape.
         """
         _refuse_dictionary(y)
-        if np.asarray(y).dtype.kind in "OSU":
+        if np.asarray(y).dtype.kind in "OSTU":
             raise ValueError(
                 f"Labels of dtype {np.asarray(y).dtype} are no numbers: "
                 f"{self.label_advice(raw_shape)} Numbers that are kept as objects are "

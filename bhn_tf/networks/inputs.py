@@ -6,18 +6,28 @@ from bhn_tf import keras_adapter
 from bhn_tf.networks.copying import is_graph
 from bhn_tf.networks.entered import EnteredLayer
 
+# Layers that bring inputs of any size to a usual one.
+_NORMALIZING = (
+    keras.layers.BatchNormalization,
+    keras.layers.GroupNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.RMSNormalization,
+    keras.layers.UnitNormalization,
+)
+
 
 def may_scale_inputs(network) -> bool:
-    """Whether something that only the user knows comes before a model's weights.
+    """Whether a model may scale its inputs before they meet its weights.
 
-    It may scale the input: an operation (`keras.ops.cast(inputs, "float32") / 255`), a
-    `Lambda`, a layer of a class of one's own, or a model with a `call` of its own.
+    A normalisation does. So may what only the user knows: an operation
+    (`keras.ops.cast(inputs, "float32") / 255`), a `Lambda`, a layer of a class of one's
+    own, or a model with a `call` of its own.
 
     Args:
         network: A model, built if it is a graph; or any layer or operation.
     """
     if not is_graph(network):
-        return not _is_known(network)
+        return isinstance(network, _NORMALIZING) or not _is_known(network)
     graph = keras_adapter.graph_of(network)
     unscaled = {id(tensor) for tensor in graph.inputs}
     for node in keras_adapter.nodes_in_order(graph):

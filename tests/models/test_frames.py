@@ -239,6 +239,12 @@ def test_masked_arrays_without_a_masked_entry_are_arrays():
     assert answers(np.ma.array(ARRAY), np.ma.array(y)) == answers(ARRAY, y)
 
 
+def test_a_column_may_be_called_as_the_mask_of_an_array():
+    y = ARRAY[:, 0]
+    frame = pd.DataFrame(ARRAY, columns=["_mask", "kind", "is_new", "rooms"])
+    assert answers(frame, y) == answers(ARRAY, y)
+
+
 @pytest.mark.parametrize(
     ["values", "advice"],
     [

@@ -65,11 +65,21 @@ class ScalesItself(keras.Model):
         (keras.layers.Lambda(lambda x: tf.cast(x, tf.float32) / 255),),
         (keras.layers.RandomFlip(), Scaling()),
         (keras.Sequential([keras.Input((4, 4, 1)), Scaling()]),),
+        (keras.layers.BatchNormalization(),),
+        (bhn_tf.layers.LayerNormalization(),),
         None,
     ],
-    ids=["layer", "Lambda", "behind a flip", "nested", "subclassed"],
+    ids=[
+        "layer",
+        "Lambda",
+        "behind a flip",
+        "nested",
+        "batch norm",
+        "layer norm",
+        "subclassed",
+    ],
 )
-def test_what_is_ones_own_may_scale_them(first):
+def test_what_comes_first_may_scale_them(first):
     if first is None:
         likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
         model = bhn_tf.BayesianHypernet(ScalesItself(), "mean_field", likelihood)
@@ -85,7 +95,12 @@ def test_what_is_ones_own_may_scale_them(first):
 
 
 @pytest.mark.parametrize(
-    "first", [(keras.layers.RandomFlip(),), (keras.layers.Conv2D(2, 2), Scaling())]
+    "first",
+    [
+        (keras.layers.RandomFlip(),),
+        (keras.layers.Conv2D(2, 2), Scaling()),
+        (keras.layers.Conv2D(2, 2), keras.layers.BatchNormalization()),
+    ],
 )
 def test_what_comes_too_late_does_not_scale_them(first):
     with pytest.raises(ValueError, match="nothing in the network scales"):

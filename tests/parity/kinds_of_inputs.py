@@ -187,6 +187,13 @@ KINDS = {
     "jax": (dense, _jax, X),
     "torch": (dense, _torch, X),
 }
+if hasattr(np.dtypes, "StringDType"):
+    # Of NumPy 2.
+    KINDS["words of any length"] = (
+        of_words,
+        lambda _: WORDS.astype(np.dtypes.StringDType()),
+        tf.constant(WORDS),
+    )
 
 #: Labels that are the same class numbers.
 LABELS = {
