@@ -192,7 +192,7 @@ def require_density(distribution: tfd.Distribution) -> None:
     """Refuses whole numbers and single points, whose probabilities are no densities.
 
     Args:
-        distribution: Over vectors of D values.
+        distribution: Over one number, or over D.
 
     Raises:
         ValueError: If it has no density, as far as some draws show.

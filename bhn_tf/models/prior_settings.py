@@ -85,9 +85,10 @@ class PriorSettings:
             )
         if self.learned is not None:
             self.learned.build_for(layer_sizes)
-        distribution = self.distribution
+        _ = self.distribution
         if isinstance(self.given, tfd.Distribution):
-            priors.require_density(distribution)
+            # As it is given: a prior over one number has no need of draws of D.
+            priors.require_density(self.given)
 
     @property
     def distribution(self) -> tfd.Distribution:

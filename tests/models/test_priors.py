@@ -150,6 +150,14 @@ def test_every_density_is_taken(prior):
     assert make_model(prior=prior).num_random == 6
 
 
+def test_a_prior_over_one_number_is_not_drawn_for_every_value(monkeypatch):
+    """Draws of all values of a large network would fill the memory."""
+    asked = []
+    monkeypatch.setattr(priors, "require_density", asked.append)
+    make_model(prior=tfd.Laplace(0.0, 1.0))
+    assert [list(prior.sample(20).shape) for prior in asked] == [[20]]
+
+
 def test_several_widths_are_given_as_the_error_says():
     stddevs = np.arange(1, 7, dtype="float32")
     with pytest.raises(ValueError, match=r"give `prior=tfd.Normal\(0.0, stddevs\)`"):
