@@ -101,7 +101,7 @@ def _computed(experiment: Experiment, folder: RunFolder) -> dict:
     config = experiment.config
     try:
         # Workers have to find each other before TensorFlow does anything.
-        strategy_of(config.strategy)
+        _require_steps(config, strategy_of(config.strategy))
         data = experiment.load()
         folder.learn_from(data)
         with folder, _clear_ends(folder):
@@ -110,6 +110,15 @@ def _computed(experiment: Experiment, folder: RunFolder) -> dict:
             return folder.read_results()
     except WorkerLost as error:
         raise UsageProblem(str(error)) from error
+
+
+def _require_steps(config: CommonConfig, strategy: tf.distribute.Strategy) -> None:
+    """Refuses XLA for steps of several devices, before anything is written."""
+    if config.jit_compile and strategy.num_replicas_in_sync > 1:
+        raise UsageProblem(
+            f"--jit_compile --strategy={config.strategy}: XLA cannot compile steps of "
+            f"{strategy.num_replicas_in_sync} devices. Leave out one of the two."
+        )
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from bhn_tf.files import FolderInUse, locked, write_text
 from trainers.config import (
     CheckedConfig,
     UsageProblem,
+    at_least,
     flag,
     local,
     one_of,
@@ -33,7 +34,12 @@ from trainers.config import (
 from trainers.reproduction_rows import Table
 from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import PLACES, Task, found_by, scaled, tasks_of
-from trainers.results_page import page_with_tables, values_of
+from trainers.results_page import (
+    page_with_tables,
+    values_of,
+    with_places,
+    without_place,
+)
 from trainers.results_pictures import paired_boxes
 from trainers.state_files import read_json, write_json
 
@@ -62,9 +68,13 @@ class Config(CheckedConfig):
     results_dir: str = flag(
         "", "Folder of what they found; empty for one in the output.", **local()
     )
-    page: str = flag("", "Page whose tables are written; empty for one in the output.")
+    page: str = flag(
+        "", "Page with places for tables, to be filled; empty for one in the output."
+    )
     train: bool = flag(True, "Run what has no results yet.")
-    max_minutes: float = flag(float(10**6), "No row is begun after so many minutes.")
+    max_minutes: float = flag(
+        float(10**6), "No row is begun after so many minutes.", **at_least(0)
+    )
 
 
 def run(config: Config) -> dict:
@@ -77,8 +87,8 @@ def run(config: Config) -> dict:
         "done" and "failed": names of runs.
 
     Raises:
-        UsageProblem: If a table is not known, a folder cannot be used, or results were
-            made with other flags.
+        UsageProblem: If a table is not known, a folder or page cannot be used, or
+            results were made with other flags.
     """
     tables = _tables(config)
     output = Path(config.output_dir or Path("runs/reproduce") / config.scale)
@@ -87,11 +97,14 @@ def run(config: Config) -> dict:
     for task in tasks_of(tables):
         # Refuses results of other flags before anything runs, such as another scale's.
         found_by(task, results_dir)
+    _require_places(config, tables)
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        for folder in (output, results_dir):
+            folder.mkdir(parents=True, exist_ok=True)
         with locked(output):
+            # Refuses a page that cannot be written before the hours of a run.
+            _write_page(config, page, tables, results_dir)
             found = _run_all(config, tables, output, results_dir, page)
-            _write_page(page, tables, results_dir)
     except FolderInUse as error:
         raise UsageProblem(
             f"--output_dir={output}: another run works in it."
@@ -122,6 +135,22 @@ def _tables(config: Config) -> list[Table]:
     ]
 
 
+def _require_places(config: Config, tables) -> None:
+    """Refuses a page of one's own in which the tables have no place."""
+    page = Path(config.page)
+    if not config.page or not page.exists():
+        return
+    missing = [table.name for table in without_place(_text_of(page), tables)]
+    if len(missing) == len(tables):
+        raise UsageProblem(
+            f"--page={page} has no place for {', '.join(missing)}: put the lines "
+            "`<!-- table: NAME -->` and `<!-- end of table -->` where a table is to "
+            "stand."
+        )
+    if missing:
+        print(f"{page} has no place for {', '.join(missing)}.")
+
+
 # -- runs --------------------------------------------------------------------------
 
 
@@ -134,7 +163,7 @@ def _run_all(config, tables, output: Path, results_dir: Path, page: Path) -> dic
             if time.monotonic() - begun > 60 * config.max_minutes:
                 continue
             _run_one(config, task, output / task.name, path)
-            _write_page(page, tables, results_dir)
+            _write_page(config, page, tables, results_dir)
         if path.exists():
             found["done"].append(task.name)
         elif config.train:
@@ -146,10 +175,11 @@ def _run_one(config: Config, task: Task, folder: Path, path: Path) -> None:
     """Runs a trainer in a process of its own, and keeps what it found."""
     trainer = f"trainers.{task.table.trainer}"
     command = [sys.executable, "-m", trainer, *task.arguments]
-    print(f"\n$ {shlex.join(['python', *command[1:]])}", flush=True)
     if config.data_dir:
         command.append(f"--data_dir={config.data_dir}")
-    done = subprocess.run([*command, f"--output_dir={folder}"], check=False)
+    command.append(f"--output_dir={folder}")
+    print(f"\n$ {shlex.join(['python', *command[1:]])}", flush=True)
+    done = subprocess.run(command, check=False)
     results = folder / "results.json"
     if done.returncode or not results.exists():
         print(f"{task.name} ended with status {done.returncode}.", flush=True)
@@ -161,8 +191,11 @@ def _run_one(config: Config, task: Task, folder: Path, path: Path) -> None:
     write_json(path, found)
 
 
-def _write_page(page: Path, tables, results_dir: Path) -> None:
-    text = page.read_text(encoding="utf-8") if page.exists() else None
+def _write_page(config: Config, page: Path, tables, results_dir: Path) -> None:
+    is_there = page.exists()
+    text = _text_of(page) if is_there else "# Results\n"
+    if not (config.page and is_there):
+        text = with_places(text, tables)
     images = results_dir.parent / "images"
     for table in tables:
         values = values_of(table, results_dir)
@@ -171,6 +204,13 @@ def _write_page(page: Path, tables, results_dir: Path) -> None:
             plots.save(paired_boxes(values), images / f"{table.name}.png")
     relative = Path(os.path.relpath(images, page.parent)).as_posix()
     write_text(page, page_with_tables(text, tables, results_dir, relative))
+
+
+def _text_of(page: Path) -> str:
+    try:
+        return page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"--page={page} cannot be read: {error}.") from error
 
 
 def main() -> None:

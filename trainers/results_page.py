@@ -12,13 +12,13 @@ from trainers.reproduction_tasks import Task, found_by
 
 
 def page_with_tables(
-    text: str | None, tables, results_dir: Path, images: str = "images"
+    text: str, tables, results_dir: Path, images: str = "images"
 ) -> str:
     """Returns a page with the tables of the results.
 
     Args:
         text: The page as it is, with a place `<!-- table: name -->` ...
-            `<!-- end of table -->` for each table; `None` for a new one.
+            `<!-- end of table -->` for each table.
         tables: The tables; those without a place in the page are left out.
         results_dir: Folder of `<table>/<row>-seed<k>.json`, or another unit of the
             table.
@@ -27,17 +27,26 @@ def page_with_tables(
     Raises:
         UsageProblem: If a file of results is damaged, or was made with other flags.
     """
-    if text is None:
-        places = [f"## {t.title}\n\n{_begin(t)}\n{_END}\n" for t in tables]
-        text = "\n".join(["# Results\n", *places])
     for table in tables:
-        place = re.compile(f"{re.escape(_begin(table))}.*?{re.escape(_END)}", re.DOTALL)
         has_picture = bool(values_of(table, results_dir))
         picture = f"{images}/{table.name}.png" if has_picture else None
         content = _markdown(table, results_dir, picture)
         content = f"{_begin(table)}\n{content}\n{_END}"
-        text = place.sub(lambda _, content=content: content, text)
+        text = _place(table).sub(lambda _, content=content: content, text)
     return text
+
+
+def with_places(text: str, tables) -> str:
+    """Returns a page with a place at its end for each table that has none in it."""
+    places = [
+        f"\n## {t.title}\n\n{_begin(t)}\n{_END}\n" for t in without_place(text, tables)
+    ]
+    return "".join([text, *places])
+
+
+def without_place(text: str, tables) -> list[Table]:
+    """Returns the tables that have no place in a page."""
+    return [table for table in tables if not _place(table).search(text)]
 
 
 #: A picture of fewer runs would say nothing.
@@ -47,6 +56,10 @@ _END = "<!-- end of table -->"
 
 def _begin(table: Table) -> str:
     return f"<!-- table: {table.name} -->"
+
+
+def _place(table: Table) -> re.Pattern:
+    return re.compile(f"{re.escape(_begin(table))}.*?{re.escape(_END)}", re.DOTALL)
 
 
 def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:

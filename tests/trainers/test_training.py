@@ -1,11 +1,15 @@
 """A stopped run goes on as if it had not been stopped."""
 
+import types
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import bhn_tf
+from tests.trainers.run_checks import check_refused
+from trainers import classification, experiment
 from trainers.config import CommonConfig, UsageProblem
 from trainers.run_folder import RunFolder
 from trainers.training import shuffled_epochs, strategy_of, train
@@ -87,3 +91,11 @@ def test_a_run_that_diverges_ends_with_its_last_sound_state_named(data, tmp_path
     ):
         train(folder, "bhn", config, make_exploding_model, *data, epochs=3)
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_xla_on_several_devices_is_refused_with_nothing_written(tmp_path, monkeypatch):
+    two = types.SimpleNamespace(num_replicas_in_sync=2)
+    monkeypatch.setattr(experiment, "strategy_of", lambda name: two)
+    flags = {"strategy": "mirrored", "jit_compile": True, "smoke": True}
+    message = "--jit_compile --strategy=mirrored: XLA cannot compile steps of 2 devices"
+    check_refused(classification, message, tmp_path / "run", flags)
