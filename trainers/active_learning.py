@@ -175,7 +175,8 @@ def _sized(config: Config) -> Config:
     if not config.is_smoke:
         return config
     small = dict(num_seeds=1, num_rounds=2, candidate_size=200, num_samples=4)
-    return dataclasses.replace(config, **small, filters=4, units=(16,), epochs=5)
+    epochs = config.epochs or 5
+    return dataclasses.replace(config, **small, filters=4, units=(16,), epochs=epochs)
 
 
 # -- data and models ---------------------------------------------------------------

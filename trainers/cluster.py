@@ -41,17 +41,27 @@ def task_of(config: CommonConfig) -> Task | None:
         content = json.loads(text)
         cluster, task = content["cluster"], content["task"]
         job, index = task["type"], int(task["index"])
-        is_known = 0 <= index < len(cluster[job]) and job in ("chief", "worker")
-    except (ValueError, KeyError, TypeError):
+        is_known = job in ("chief", "worker") and 0 <= index < len(cluster[job])
+        is_known = is_known and _has_addresses(cluster)
+    except (AttributeError, ValueError, KeyError, TypeError):
         is_known = False
     if not is_known:
         raise UsageProblem(
             "--strategy=multi_worker: the variable TF_CONFIG has to list the workers, "
-            f"and say which of them this process is, as in TF_CONFIG={_EXAMPLE}; got "
-            f"{text!r}. See docs/distributed.md."
+            "one of them the chief at most, and say which of them this process is, as "
+            f"in TF_CONFIG={_EXAMPLE}; got {text!r}. See docs/distributed.md."
         )
     first_job = "chief" if "chief" in cluster else "worker"
     return Task(job, index, (job, index) == (first_job, 0))
+
+
+def _has_addresses(cluster: dict) -> bool:
+    """Whether each job has a list of addresses, and one of them the chief's at most."""
+    are_lists = all(
+        isinstance(hosts, list) and hosts and all(":" in host for host in hosts)
+        for hosts in cluster.values()
+    )
+    return are_lists and len(cluster.get("chief", [])) <= 1
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ def identity_of(data) -> dict[str, str]:
     their mean. Whole numbers stand for themselves; anything else is left out.
 
     Args:
-        data: What an experiment's `load` returned: a dictionary, which may hold others
-            and named tuples.
+        data: What an experiment's `load` returned: a dictionary, which may hold others,
+            named tuples and lists, whose entries are named by their numbers.
     """
     found = {}
     for name, value in data.items() if isinstance(data, dict) else ():
@@ -30,6 +30,7 @@ def identity_of(data) -> dict[str, str]:
             found[name] = f"{len(value[0])} rows, checksum {_checksum(*value):08x}"
         else:
             inner = value._asdict() if hasattr(value, "_asdict") else value
+            inner = dict(enumerate(inner)) if isinstance(inner, list) else inner
             found |= {f"{name}/{key}": v for key, v in identity_of(inner).items()}
     return found
 

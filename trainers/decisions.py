@@ -135,8 +135,9 @@ class Decisions:
             "survival: mean over five folds; p is of D-calibration (above 0.05 is "
             "passed), the gap\nthat of mean prediction and Kaplan-Meier at the "
             "quartiles of the times of events.\n"
-            f"All rows are in {folder.path}/results.json. More of them:\n"
-            "  python -m trainers.decisions --splits=10"
+            f"All rows are in {folder.path}/results.json. The same command with other\n"
+            "--parts, --image_sets, --survival_sets, --splits or --repetitions adds to "
+            "them."
         )
 
 

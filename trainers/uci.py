@@ -150,8 +150,8 @@ class Uci:
             "nats.\n"
             "coverage, width: of the model's own 90 % interval; calibrated: of the "
             "conformal\none; absolute: of absolute residuals around the same centre.\n"
-            f"All rows are in {folder.path}/results.json. More of them:\n"
-            "  python -m trainers.uci --splits=20"
+            f"All rows are in {folder.path}/results.json. The same command with other\n"
+            "--sets, --splits (up to 20) or --methods adds to them."
         )
 
 

@@ -52,6 +52,12 @@ def test_random_asks_every_method_for_the_same_rows(finished):
     assert ids[0] == ids[1]
 
 
+def test_a_smoke_run_has_the_epochs_that_are_given():
+    for epochs, expected in ((0, 5), (2, 2)):
+        config = active_learning.Config(smoke=True, epochs=epochs)
+        assert active_learning._sized(config).epochs == expected
+
+
 def test_the_first_labels_are_as_many_of_each_class():
     labels = np.random.default_rng(0).integers(3, size=60)
     ids = active_learning._initial_ids(labels, 2, seed=0)

@@ -53,7 +53,19 @@ def test_workers_without_tf_config_are_refused(text, monkeypatch, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_task_that_the_cluster_has_not_is_refused(set_task):
-    set_task({"worker": ["a:1"]}, "worker", 1)
+@pytest.mark.parametrize(
+    ("cluster", "job", "index"),
+    [
+        ({"worker": ["a:1"]}, "worker", 1),
+        ({"worker": "a:1"}, "worker", 0),
+        ({"worker": ["a"]}, "worker", 0),
+        ({"worker": [1]}, "worker", 0),
+        ({"chief": [], "worker": ["a:1"]}, "worker", 0),
+        ({"chief": ["a:1", "b:1"], "worker": ["c:1"]}, "chief", 1),
+        ([["a:1"]], 0, 0),
+    ],
+)
+def test_a_task_that_the_cluster_has_not_is_refused(cluster, job, index, set_task):
+    set_task(cluster, job, index)
     with pytest.raises(UsageProblem, match="which of them this process is"):
         task_of(WORKERS)

@@ -185,3 +185,13 @@ def test_published_numbers_are_those_of_all_sets():
 )
 def test_flags_without_sense_are_named(flags, message, tmp_path):
     check_refused(uci, message, tmp_path / "run", flags)
+
+
+def test_other_splits_of_the_same_rows_are_other_data(finished, data_dir, tmp_path):
+    other = shutil.copytree(data_dir, tmp_path / "uci")
+    for kind in ("train", "test"):
+        index = other / f"yacht/data/index_{kind}_0.txt"
+        shutil.copy(index.with_name(f"index_{kind}_1.txt"), index)
+    config = dataclasses.replace(finished.config, data_dir=str(other))
+    with pytest.raises(UsageProblem, match="on other data .*yacht/splits/0"):
+        uci.run(config)
