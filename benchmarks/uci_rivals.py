@@ -32,13 +32,19 @@ def main() -> None:
     parser.add_argument("--data_dir", required=True, help="as of trainers.uci")
     parser.add_argument("--output", default="docs/results/uci_ngboost.json")
     flags = parser.parse_args()
+    sets = flags.sets.split(",")
+    for name in sets:
+        path = Path(flags.data_dir) / name / "data/data.txt"
+        if not path.is_file():
+            parser.error(f"--data_dir={flags.data_dir} --sets={name}: no {path}.")
+    output = Path(flags.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
 
     import ngboost
 
-    output = Path(flags.output)
     rows = json.loads(output.read_text())["rows"] if output.exists() else []
     known = {(row["set"], row["split"]) for row in rows}
-    for name in flags.sets.split(","):
+    for name in sets:
         for split in range(flags.splits):
             if (name, split) in known:
                 continue
@@ -46,7 +52,10 @@ def main() -> None:
             rows.append({"set": name, "method": "ngboost", "split": split, **row})
             rows.sort(key=lambda row: (row["set"], row["split"]))
             found = {"ngboost": ngboost.__version__, "rows": rows}
-            output.write_text(json.dumps(found, indent=1) + "\n")
+            # Whole or not at all: the file holds the work of hours.
+            temporary = output.with_name(f".{output.name}")
+            temporary.write_text(json.dumps(found, indent=1) + "\n")
+            temporary.replace(output)
             print(f"{name}, split {split}: NLL {row['nll']:.3f}", flush=True)
 
 
@@ -68,7 +77,9 @@ def _measured(folder: Path, split: int) -> dict:
     ).fit(
         x[fitting], y[fitting], x[validation], y[validation], early_stopping_rounds=50
     )
-    num_trees = int(searched.best_val_loss_itr or _MOST_TREES - 1) + 1
+    # The number of the best tree, from 0 on, is missing where none was.
+    best = searched.best_val_loss_itr
+    num_trees = _MOST_TREES if best is None else int(best) + 1
     fitted = NGBRegressor(n_estimators=num_trees, random_state=split, verbose=False)
     noise = fitted.fit(x[train], y[train]).pred_dist(x[test])
     mean, std = noise.params["loc"], noise.params["scale"]

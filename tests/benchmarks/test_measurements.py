@@ -1,11 +1,23 @@
 """The benchmarks measure what they claim, and RESULTS.md shows their output."""
 
+import json
+import sys
+import types
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
-from benchmarks import all_reduce, floors, networks, predictions, rows, timing
+from benchmarks import (
+    all_reduce,
+    floors,
+    networks,
+    predictions,
+    rows,
+    timing,
+    uci_rivals,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,3 +79,47 @@ def test_an_all_reduce_moves_four_bytes_a_weight():
     assert moved["RealNVP(2)"] < moved["RealNVP(8)"]
     weights = 784 * 800 + 800 * 800 + 800 * 10 + 800 + 800 + 10
     assert all_reduce.bytes_of_primary() == 4 * weights
+
+
+class _Regressor:
+    """Stands in for NGBoost's: the first tree is the best."""
+
+    best_val_loss_itr = 0
+
+    def __init__(self, **options):
+        pass
+
+    def fit(self, x, y, *validation, **options):
+        return self
+
+    def pred_dist(self, x):
+        params = {"loc": np.zeros(len(x)), "scale": np.ones(len(x))}
+        return types.SimpleNamespace(params=params)
+
+
+def test_rivals_of_uci_are_kept_and_a_set_that_is_missing_is_named(
+    tmp_path, monkeypatch, capsys
+):
+    ngboost = types.ModuleType("ngboost")
+    ngboost.NGBRegressor, ngboost.__version__ = _Regressor, "0"
+    monkeypatch.setitem(sys.modules, "ngboost", ngboost)
+    data = tmp_path / "yacht/data"
+    data.mkdir(parents=True)
+    np.savetxt(data / "data.txt", np.arange(30.0).reshape(10, 3))
+    indices = {"features": [0, 1], "target": [2], "train_0": range(8), "test_0": [8, 9]}
+    for name, numbers in indices.items():
+        np.savetxt(data / f"index_{name}.txt", list(numbers))
+    output = tmp_path / "new/rivals.json"
+
+    def run(sets):
+        flags = [f"--data_dir={tmp_path}", f"--sets={sets}", f"--output={output}"]
+        monkeypatch.setattr(sys, "argv", ["uci_rivals", *flags])
+        uci_rivals.main()
+
+    with pytest.raises(SystemExit):
+        run("yacht,bostn")
+    assert "--sets=bostn: no" in capsys.readouterr().err and not output.exists()
+    run("yacht")
+    (row,) = json.loads(output.read_text())["rows"]
+    assert row["trees"] == 1 and row["num_test"] == 2
+    assert list(output.parent.iterdir()) == [output]
