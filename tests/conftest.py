@@ -1,8 +1,12 @@
 """Every run has the same initial weights, so that failures can be repeated."""
 
 import gc
+import os
 import pathlib
 import re
+
+# Workers keep all cores busy: more threads in each would only take turns.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import keras
 import pytest
@@ -10,6 +14,12 @@ from tensorflow.python.framework import ops
 
 LINES = (pathlib.Path(__file__).parent / "slow_cases.txt").read_text().splitlines()
 SLOW_CASES = [line for line in LINES if line and not line.startswith("#")]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One more than cores, since tests wait for processes that they start."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(tryfirst=True)
