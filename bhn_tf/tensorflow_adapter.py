@@ -2,11 +2,12 @@
 
 TensorFlow has no public way to see whether a data set repeats itself or may never end,
 what one replica gets of a distributed one, how long a silent process is waited for, or
-whether its threads were lost in a fork; or to forget a graph that is no longer needed.
+whether its threads were lost in a fork; or to forget a graph that is gone.
 """
 
 import contextlib
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 
 import keras
@@ -114,45 +115,74 @@ def wait_for_heartbeats(cluster_spec, seconds: float) -> None:
     )
 
 
-# Operations whose graphs belong to them alone. A function that is called may be called
-# again, and be differentiated then: a layer's `@tf.function`, or a loaded SavedModel.
-_BRANCHES = ("If", "StatelessIf", "StatelessWhile", "While")
+# Operations that call functions, in whose graphs there are custom gradients too.
+_CALLS = (
+    "If",
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "StatelessIf",
+    "StatelessWhile",
+    "While",
+)
 # How TensorFlow names the gradients that it registers itself.
 _CUSTOM_GRADIENT = "CustomGradient-"
 
 
 @contextlib.contextmanager
-def not_differentiated_later() -> Iterator[None]:
-    """Lets TensorFlow forget the custom gradients of what is traced in the block.
-
-    TensorFlow registers each custom gradient for ever, and with it the graph that it
-    belongs to: without this, each model that is trained would leave megabytes behind.
-    Gradients within the block are not touched; later ones could not be computed.
-    """
+def custom_gradients_go_with_their_graph() -> Iterator[None]:
+    """Lets go of the custom gradients of what is traced in the block; see below."""
     if tf.executing_eagerly():
         yield
         return
     graph = tf.compat.v1.get_default_graph()
     num_before = len(graph.get_operations())
     yield
-    _forget_custom_gradients(graph, graph.get_operations()[num_before:])
+    _keep_in_graph(graph, graph.get_operations()[num_before:])
 
 
-def is_not_differentiated(graph: tf.Graph) -> None:
-    """Lets TensorFlow forget the custom gradients of a whole graph."""
-    _forget_custom_gradients(graph, graph.get_operations())
+def let_custom_gradients_go_with(graph: tf.Graph) -> None:
+    """Lets TensorFlow forget the custom gradients of a graph when the graph is gone.
+
+    TensorFlow registers each custom gradient for ever, and with it the graph that it
+    belongs to: without this, each model that is trained would leave megabytes behind.
+    As long as there is the graph, it can be differentiated. That matters for functions
+    that every model calls, such as `tfp.math.lbeta`: their graphs stay.
+    """
+    _keep_in_graph(graph, graph.get_operations())
 
 
-def _forget_custom_gradients(graph, operations: Iterable[tf.Operation]) -> None:
+def _keep_in_graph(graph, operations: Iterable[tf.Operation]) -> None:
     for operation in operations:
         if operation.type == "IdentityN":
             # Other operations of this kind have no such attribute.
             with contextlib.suppress(ValueError):
                 name = operation.get_attr("_gradient_op_type").decode()
                 if name.startswith(_CUSTOM_GRADIENT):
-                    ops.gradient_registry._registry.pop(name, None)
-        elif operation.type in _BRANCHES:
+                    _GradientInGraph.replace(name, graph)
+        elif operation.type in _CALLS:
             for attribute in operation.node_def.attr.values():
                 function = graph._get_function(attribute.func.name)
                 if function is not None and function.graph is not None:
-                    is_not_differentiated(function.graph)
+                    let_custom_gradients_go_with(function.graph)
+
+
+class _GradientInGraph:
+    """A registered gradient that is held by its graph, and not by the registry."""
+
+    def __init__(self, gradient, graph):
+        self._gradient = weakref.ref(gradient)
+        held = getattr(graph, "_custom_gradients", [])
+        graph._custom_gradients = [*held, gradient]
+
+    def __call__(self, *args):
+        return self._gradient()(*args)
+
+    @classmethod
+    def replace(cls, name: str, graph) -> None:
+        """Puts such a gradient in the place of the one that is registered."""
+        entry = ops.gradient_registry._registry.get(name)
+        if entry is None or isinstance(entry["type"], cls):
+            return
+        entry["type"] = cls(entry["type"], graph)
+        forget = ops.gradient_registry._registry.pop
+        weakref.finalize(graph, forget, name, None).atexit = False

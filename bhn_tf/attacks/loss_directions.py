@@ -64,7 +64,7 @@ class LossDirection:
             tf.TensorSpec([None, *self._weights.shape[1:]], tf.float32),
             tf.TensorSpec([2], tf.int32),
         )
-        tensorflow_adapter.is_not_differentiated(self._compiled.graph)
+        tensorflow_adapter.let_custom_gradients_go_with(self._compiled.graph)
 
     def _checked_weights(self, model, x) -> np.ndarray:
         """Checks all labels and returns their weights; see `_weights`."""

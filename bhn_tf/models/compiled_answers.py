@@ -38,7 +38,7 @@ class CompiledAnswers:
         return self._functions[name]
 
     def _compiled(self, answer):
-        step = tensorflow_adapter.not_differentiated_later()(answer)
+        step = tensorflow_adapter.custom_gradients_go_with_their_graph()(answer)
         if self._jit_compile and not self._run_eagerly:
             step = tf.function(step, jit_compile=True, autograph=False)
         if self._strategy.num_replicas_in_sync == 1:

@@ -152,7 +152,7 @@ class Training(keras.Model):
 
     # -- steps ----------------------------------------------------------------------
 
-    @tensorflow_adapter.not_differentiated_later()
+    @tensorflow_adapter.custom_gradients_go_with_their_graph()
     def train_step(self, data):
         """One step of stochastic gradient descent on the objective."""
         # A loop of one's own may begin with it, without `fit`.
@@ -189,7 +189,7 @@ class Training(keras.Model):
         )
         return batch, draws, self._scores(batch, draws.values, training=True)
 
-    @tensorflow_adapter.not_differentiated_later()
+    @tensorflow_adapter.custom_gradients_go_with_their_graph()
     def test_step(self, data):
         """Scores a batch under the draws made by `evaluate`."""
         batch, draws = Batch.of(data), self._evaluations.draws

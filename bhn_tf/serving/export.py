@@ -106,7 +106,7 @@ def write_version(model, directory, made, frozen, facts) -> str:
         assets.write_model_card(version.path, model, made, facts)
         assets.write_warm_up(version.path, made)
     for function in made.values():
-        tensorflow_adapter.is_not_differentiated(function.graph)
+        tensorflow_adapter.let_custom_gradients_go_with(function.graph)
     return str(version.path)
 
 

@@ -7,7 +7,7 @@ import resource
 import pytest
 import tensorflow as tf
 
-from bhn_tf import attacks
+from bhn_tf import attacks, likelihoods
 from tests import networks
 
 STATUS = pathlib.Path("/proc/self/statm")
@@ -97,3 +97,14 @@ def test_a_model_that_is_gone_leaves_no_graph(use, tmp_path):
     before = num_graphs()
     use(networks.compiled(networks.bayesian(num_examples=8)), tmp_path)
     assert num_graphs() == before
+
+
+def test_functions_that_all_models_call_are_differentiated_later():
+    """TFP has one graph of its log-beta function for all; see `tensorflow_adapter`."""
+    x, _ = networks.data(8)
+    for trainable in [False, True]:
+        likelihood = likelihoods.StudentT(trainable=trainable)
+        model = networks.bayesian(likelihood=likelihood, num_examples=8)
+        networks.compiled(model)
+        model.evaluate(x, x[:, :3], verbose=0)
+        model.fit(x, x[:, :3], verbose=0)
