@@ -10,7 +10,6 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import keras
 import pytest
-from tensorflow.python.framework import ops
 
 LINES = (pathlib.Path(__file__).parent / "slow_cases.txt").read_text().splitlines()
 SLOW_CASES = [line for line in LINES if line and not line.startswith("#")]
@@ -39,11 +38,8 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def graphs_of_module():
-    """TensorFlow keeps custom gradients for ever, and the graphs they belong to."""
+    """Collects the graphs of a module after it, while they are few."""
     yield
-    gradients = ops.gradient_registry._registry
-    for name in [name for name in gradients if name.startswith("CustomGradient-")]:
-        del gradients[name]
     gc.collect()
 
 
