@@ -130,7 +130,13 @@ _CUSTOM_GRADIENT = "CustomGradient-"
 
 @contextlib.contextmanager
 def custom_gradients_go_with_their_graph() -> Iterator[None]:
-    """Lets go of the custom gradients of what is traced in the block; see below."""
+    """Lets TensorFlow forget custom gradients traced in the block with their graph.
+
+    TensorFlow registers each custom gradient for ever, and with it the graph that it
+    belongs to: without this, each model that is trained would leave megabytes behind.
+    As long as there is the graph, it can be differentiated. That matters for functions
+    that every model calls, such as `tfp.math.lbeta`: their graphs stay.
+    """
     if tf.executing_eagerly():
         yield
         return
@@ -138,17 +144,6 @@ def custom_gradients_go_with_their_graph() -> Iterator[None]:
     num_before = len(graph.get_operations())
     yield
     _keep_in_graph(graph, graph.get_operations()[num_before:])
-
-
-def let_custom_gradients_go_with(graph: tf.Graph) -> None:
-    """Lets TensorFlow forget the custom gradients of a graph when the graph is gone.
-
-    TensorFlow registers each custom gradient for ever, and with it the graph that it
-    belongs to: without this, each model that is trained would leave megabytes behind.
-    As long as there is the graph, it can be differentiated. That matters for functions
-    that every model calls, such as `tfp.math.lbeta`: their graphs stay.
-    """
-    _keep_in_graph(graph, graph.get_operations())
 
 
 def _keep_in_graph(graph, operations: Iterable[tf.Operation]) -> None:
@@ -163,7 +158,7 @@ def _keep_in_graph(graph, operations: Iterable[tf.Operation]) -> None:
             for attribute in operation.node_def.attr.values():
                 function = graph._get_function(attribute.func.name)
                 if function is not None and function.graph is not None:
-                    let_custom_gradients_go_with(function.graph)
+                    _keep_in_graph(function.graph, function.graph.get_operations())
 
 
 class _GradientInGraph:

@@ -41,6 +41,7 @@ class LossDirection:
         self._batch_size = batch_size
         self._weights = self._checked_weights(model, x)
 
+        @tensorflow_adapter.custom_gradients_go_with_their_graph()
         def sign_of_gradient(rows, labels, weights, seed):
             with tf.GradientTape() as tape:
                 tape.watch(rows)
@@ -64,7 +65,6 @@ class LossDirection:
             tf.TensorSpec([None, *self._weights.shape[1:]], tf.float32),
             tf.TensorSpec([2], tf.int32),
         )
-        tensorflow_adapter.let_custom_gradients_go_with(self._compiled.graph)
 
     def _checked_weights(self, model, x) -> np.ndarray:
         """Checks all labels and returns their weights; see `_weights`."""

@@ -91,7 +91,7 @@ def refuse_outputs_out_of_order(networks) -> None:
             another than the sorted order.
     """
     for network in networks:
-        for layer in [network, *keras_adapter.layers_of(network)]:
+        for layer in keras_adapter.layers_of(network):
             names = keras_adapter.outputs_out_of_order(layer)
             if names:
                 raise ValueError(

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from bhn_tf import keras_adapter, tensorflow_adapter
+from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count
 from bhn_tf.files import local_folder
 from bhn_tf.serving import assets
@@ -105,8 +105,6 @@ def write_version(model, directory, made, frozen, facts) -> str:
             raise OSError(f"{directory} cannot be written: {error.message}") from error
         assets.write_model_card(version.path, model, made, facts)
         assets.write_warm_up(version.path, made)
-    for function in made.values():
-        tensorflow_adapter.let_custom_gradients_go_with(function.graph)
     return str(version.path)
 
 

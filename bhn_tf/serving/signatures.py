@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bhn_tf import tensorflow_adapter
 from bhn_tf.serving import names
 
 #: Most draws that one request of `sample` may ask for.
@@ -135,6 +136,7 @@ class Signatures:
     def _function(self, function, name=None, **scalars):
         """A function of named arguments, traced for any number of rows."""
         function.__name__ = name or function.__name__
+        function = tensorflow_adapter.custom_gradients_go_with_their_graph()(function)
         traced = tf.function(function, autograph=False)
         return traced.get_concrete_function(**self._specs, **scalars)
 

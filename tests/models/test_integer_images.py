@@ -58,6 +58,14 @@ class ScalesItself(keras.Model):
         return self.dense(self.flat(tf.cast(inputs, tf.float32) / 255))
 
 
+def assert_answers_of_floats(model):
+    np.testing.assert_allclose(
+        model.predict(X, verbose=0, seed=1),
+        model.predict(X.astype("float32"), verbose=0, seed=1),
+        rtol=1e-6,
+    )
+
+
 @pytest.mark.parametrize(
     "first",
     [
@@ -87,11 +95,7 @@ def test_what_comes_first_may_scale_them(first):
     else:
         model = make_model(*first)
     model.fit(X, Y, verbose=0)
-    np.testing.assert_allclose(
-        model.predict(X, verbose=0, seed=1),
-        model.predict(X.astype("float32"), verbose=0, seed=1),
-        rtol=1e-6,
-    )
+    assert_answers_of_floats(model)
 
 
 @pytest.mark.parametrize(
@@ -115,21 +119,13 @@ def test_operations_may_scale_them(dtype):
     outer = keras.Input((4, 4, 1), dtype=dtype)
     network = keras.Model(outer, keras.Model(inputs, outputs)(outer))
     model = bhn_tf.BayesianHypernet(network, "mean_field")
-    np.testing.assert_allclose(
-        model.predict(X, verbose=0, seed=1),
-        model.predict(X.astype("float32"), verbose=0, seed=1),
-        rtol=1e-6,
-    )
+    assert_answers_of_floats(model)
 
 
 def test_a_network_that_scales_them_gives_the_answers_of_floats():
     model = make_model(keras.layers.Rescaling(1 / 255))
     model.fit(X, Y, verbose=0)
-    np.testing.assert_allclose(
-        model.predict(X, verbose=0, seed=1),
-        model.predict(X.astype("float32"), verbose=0, seed=1),
-        rtol=1e-6,
-    )
+    assert_answers_of_floats(model)
 
 
 @pytest.mark.parametrize(
