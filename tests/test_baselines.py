@@ -367,7 +367,7 @@ def beside_dropout(*layers):
         keras.layers.AlphaDropout(0.5, name="noise"),
         keras.layers.GaussianDropout(0.5, name="noise"),
         keras.layers.GaussianNoise(0.5, name="noise"),
-        keras.layers.TimeDistributed(keras.layers.Dropout(0.5), name="noise"),
+        keras.layers.TimeDistributed(keras.layers.GaussianNoise(0.5), name="noise"),
         keras.layers.LSTM(3, dropout=0.5, name="noise"),
         keras.layers.GRU(3, recurrent_dropout=0.5, name="noise"),
         keras.layers.Bidirectional(keras.layers.LSTM(3, dropout=0.5), name="noise"),

@@ -4,8 +4,10 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.conversion.carrying import carry_over
+from bhn_tf.conversion.selection import layers_in
 from bhn_tf.layers.random_layer import RandomLayer
-from bhn_tf.networks.copying import copy_network, fresh_layer, is_graph
+from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.networks.copying import copy_network, fresh_layer
 from bhn_tf.networks.entered import (
     CannotBeEntered,
     EnteredLayer,
@@ -20,6 +22,12 @@ def is_of_ones_own(layer) -> bool:
     is_keras = type(layer).__module__.split(".")[0] in ("keras", "bhn_tf")
     is_model = isinstance(layer, keras.Model)
     return not (is_keras or is_model) and bool(keras_adapter.layers_inside(layer))
+
+
+def holds_random(layer) -> bool:
+    """Whether values are to be generated for a layer that this one holds."""
+    held = keras_adapter.layers_of(layer)[1:]
+    return any(isinstance(each, RandomLayer) and each.num_random for each in held)
 
 
 def generated_in(layer, place=()):
@@ -47,7 +55,7 @@ def entered(layer, maker_for) -> EnteredLayer:
     """Returns a copy of a layer in which the layers inside are replaced by twins.
 
     Args:
-        layer: A layer for which `is_of_ones_own`, called in a graph.
+        layer: A layer that holds others, called in a graph.
         maker_for: Maps a network or a layer inside to a function that makes the
             replacement of that layer, or of each layer in the network.
 
@@ -96,14 +104,20 @@ def _walk(layer, path):
 
 def _in_its_place(layer, make):
     """The built replacement of a layer inside; `None` if it stays."""
-    if is_graph(layer):
+    if layers_in(layer):
         if not layer.built:
             return None
         copies = copy_network(layer, make, carry_over)
-        is_changed = any(type(old) is not type(new) for old, new in copies.items())
+        is_changed = any(_differ(old, new) for old, new in copies.items())
         return copies[layer] if is_changed else None
     new = make(layer)
-    if type(new) is type(layer):
+    if not _differ(layer, new):
         return None
     new.build_from_config(layer.get_build_config())
     return new
+
+
+def _differ(layer, new) -> bool:
+    """Whether a replacement is of another class, or something else is generated."""
+    is_random = isinstance(layer, RandomLayer | RandomParts)
+    return type(layer) is not type(new) or (is_random and layer.random != new.random)

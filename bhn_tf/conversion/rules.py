@@ -6,9 +6,13 @@ from typing import NamedTuple
 
 import keras
 
-from bhn_tf.conversion.entering import entered, is_of_ones_own
+from bhn_tf.conversion.entering import entered, holds_random, is_of_ones_own
 from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
-from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
+from bhn_tf.conversion.selection import (
+    LayerSelection,
+    layers_in,
+    paths_of_layers,
+)
 from bhn_tf.conversion.twins import (
     ATTENTION,
     NORMALIZATIONS,
@@ -101,10 +105,11 @@ class ConversionRules:
     def _of(self, layer):
         if isinstance(layer, RandomLayer | RandomParts):
             return self._of_random_layer(layer)
-        is_own = is_of_ones_own(layer)
+        is_own, left_out = is_of_ones_own(layer), self._left_out(layer)
+        if left_out and holds_random(layer):
+            return self._of_holder_left_out(layer, left_out)
         if not (has_scales(layer) or is_own):
             return Decision(why_not(layer))
-        left_out = self._left_out(layer)
         if left_out:
             return Decision(left_out)
         if is_own:
@@ -124,23 +129,43 @@ class ConversionRules:
         try:
             made = entered(layer, self._maker_inside)
         except CannotBeEntered as error:
-            return Decision(f"{type(layer).__name__} is not entered: {error}")
+            reason = f"{type(layer).__name__} is not entered: {error}"
+            if holds_random(layer):
+                reason += "; what it generates already stays random"
+            return Decision(reason)
         reason = "layers that it holds are exchanged, its call is kept"
         if is_cancelled:
             reason += f"; {self._names(norms)} may cancel the scale of its last one"
         return Decision(reason, made=made)
 
-    def _maker_inside(self, inner):
+    def _of_holder_left_out(self, layer, left_out):
+        """Of a layer that is left out, while layers that it holds are random."""
+
+        def maker(inner):
+            return self._maker_inside(inner, skip=keras.layers.Layer)
+
+        try:
+            made = entered(layer, maker)
+        except CannotBeEntered as error:
+            raise ValueError(
+                f"{left_out}, but {self._names([layer])!r} holds layers with generated "
+                f"weights, which cannot be made deterministic from outside: {error}. "
+                f"Give them `random='none'` in the class {type(layer).__name__}."
+            ) from error
+        return Decision(f"{left_out}; nothing is generated inside", made=made)
+
+    def _maker_inside(self, inner, skip=()):
         """Returns a function that makes the replacements inside a user's own layer."""
         network = inner if is_graph(inner) else None
-        paths = {inner: [inner.name]} if network is None else paths_of_layers(inner)
-        may_cancel = network is None and not generates_kernel(self._random)
-        if may_cancel and normalizes_each_output(inner):
-            raise CannotBeEntered(
-                f"it holds {inner.name!r}, which cancels the scales of what comes "
-                "before, and only its `call` knows what that is"
-            )
-        rules = ConversionRules(network, paths, self._random, None, ())
+        paths = paths_of_layers(inner) if layers_in(inner) else {inner: [inner.name]}
+        may_cancel = network is None and not (skip or generates_kernel(self._random))
+        for held in paths if may_cancel else ():
+            if normalizes_each_output(held):
+                raise CannotBeEntered(
+                    f"it holds {held.name!r}, which cancels the scales of what comes "
+                    "before, and only its `call` knows what that is"
+                )
+        rules = ConversionRules(network, paths, self._random, None, skip)
         decisions = rules.decisions()
         return lambda layer: decisions[layer].new_layer(layer)
 

@@ -59,6 +59,10 @@ class _Trail:
 
     axes: dict = dataclasses.field(default_factory=dict)
 
+    def counted_from_the_end(self, rank):
+        """The same trail, in a tensor of some rank, with negative axes."""
+        return _Trail({source: axis % rank - rank for source, axis in self.axes.items()})
+
 
 class ScaleTrails:
     """Follows scales to the first layers that do not pass them on.
@@ -95,20 +99,39 @@ class ScaleTrails:
                 return self._through(operation, trails)
             outputs = keras.tree.flatten(operation.output)
             if len(outputs) == 1:
-                return self._behind(operation, trails)
+                # A mask may be among the inputs.
+                before = keras.tree.flatten(operation.input)[0].shape
+                return self._behind(operation, before, outputs[0].shape, trails)
             self._end(*trails)
             return [_Trail()] * len(outputs)
 
         return call
 
-    def _behind(self, layer, trails):
-        """The trail of a layer's single output."""
+    def _through_steps(self, wrapper, before, behind, trails):
+        """Sends trails through the layer that `TimeDistributed` applies to each step.
+
+        Counted from the end, axes are the same in a step as in the whole sequence.
+        """
+        inner = wrapper.layer
+        before, behind = ((shape[0], *shape[2:]) for shape in (before, behind))
+        trails = [trail.counted_from_the_end(len(before) + 1) for trail in trails]
+        if is_graph(inner) and len(trails) == len(inner.inputs):
+            trail = self._through(inner, trails)
+        else:
+            trail = self._behind(inner, before, behind, trails)
+        return trail.counted_from_the_end(len(behind))
+
+    def _behind(self, layer, before, behind, trails):
+        """The trail of a layer's single output; it changes the shape as given."""
+        if type(layer) is keras.layers.TimeDistributed:
+            return self._through_steps(layer, before, behind, trails)
         passed = {}
         for trail in trails:
             for source, axis in trail.axes.items():
-                axis_behind = _axis_behind(layer, source, axis)
+                axis_behind = _axis_behind(layer, before, behind, source, axis)
                 if axis_behind is None:
-                    self._note_end(source, layer if _cancels(layer, axis) else None)
+                    is_end = _cancels(layer, behind, axis)
+                    self._note_end(source, layer if is_end else None)
                 else:
                     passed[source] = axis_behind
         if self._is_source(layer):
@@ -141,31 +164,30 @@ def normalizes_each_output(layer) -> bool:
     return isinstance(layer, keras.layers.BatchNormalization)
 
 
-def _cancels(layer, axis):
+def _cancels(layer, behind, axis):
     """Whether a layer divides each entry of an axis by that entry's own size."""
-    rank = len(layer.output.shape)
+    rank = len(behind)
     if isinstance(layer, keras.layers.BatchNormalization):
         return layer.axis % rank == axis % rank
     if isinstance(layer, keras.layers.GroupNormalization):
         is_same = layer.axis % rank == axis % rank
-        return is_same and layer.groups == layer.output.shape[layer.axis]
+        return is_same and layer.groups == behind[layer.axis]
     if isinstance(layer, _OVER_AXES):
         return axis % rank not in [normalized % rank for normalized in layer.axis]
     return False
 
 
-def _axis_behind(layer, source, axis):
+def _axis_behind(layer, before, behind, source, axis):
     """The axis of a source's outputs after a layer; `None` if the scale ends there."""
     if isinstance(layer, _TRANSPARENT):
         if not hasattr(layer, "data_format"):
             return axis
-        # Counted in a way that also holds where pooling leaves no other axis. A mask
-        # may be among the inputs.
-        rank = len(keras.tree.flatten(layer.input)[0].shape)
+        # Counted in a way that also holds where pooling leaves no other axis.
+        rank = len(before)
         channel = _channel_axis(layer)
         return channel if channel % rank == axis % rank else None
     if isinstance(layer, keras.layers.Concatenate):
-        rank = len(layer.output.shape)
+        rank = len(behind)
         return axis if layer.axis % rank == axis % rank else None
     if isinstance(layer, keras.layers.Flatten):
         # Every entry is now a separate channel.

@@ -11,22 +11,23 @@ from bhn_tf.networks.copying import is_graph, wrapped_layers
 def paths_of_layers(network) -> dict:
     """Returns every layer inside a network with its paths, such as "outer/inner".
 
-    Layers of nested Sequential and functional models, and those in `Bidirectional`,
-    are listed in place of the model; a layer used in several places has several paths.
+    Layers of nested Sequential and functional models, and those in `Bidirectional` and
+    `TimeDistributed`, are listed in place of the model or wrapper; a layer used in
+    several places has several paths.
     """
     paths: dict = {}
 
     def add(layers, prefix):
         for layer in layers:
             path = prefix + layer.name
-            if _layers_in(layer):
-                add(_layers_in(layer), path + "/")
+            if layers_in(layer):
+                add(layers_in(layer), path + "/")
             elif not isinstance(layer, keras.layers.InputLayer):
                 known = paths.setdefault(layer, [])
                 if path not in known:
                     known.append(path)
 
-    add(_layers_in(network), "")
+    add(layers_in(network), "")
     return paths
 
 
@@ -105,14 +106,14 @@ class LayerSelection:
         )
 
 
-def _layers_in(layer):
+def layers_in(layer) -> list:
     """The layers directly in a model or wrapper; none for any other layer."""
     return layer.layers if is_graph(layer) else wrapped_layers(layer)
 
 
 def _inside(entry):
     """The layers of a model or wrapper, or a layer itself."""
-    return list(paths_of_layers(entry)) if _layers_in(entry) else [entry]
+    return list(paths_of_layers(entry)) if layers_in(entry) else [entry]
 
 
 def _picks(name, path):

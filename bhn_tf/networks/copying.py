@@ -26,23 +26,24 @@ def is_graph(layer) -> bool:
 def wrapped_layers(layer) -> list:
     """The replaceable layers in a wrapper, in its order.
 
-    These are the two of `Bidirectional`; any other layer has none.
+    These are the two of `Bidirectional` and the one of `TimeDistributed`, which may be
+    a model; any other layer has none.
     """
     if type(layer) is keras.layers.Bidirectional:
         return [layer.forward_layer, layer.backward_layer]
-    return []
+    return [layer.layer] if type(layer) is keras.layers.TimeDistributed else []
 
 
 def copy_network(network, make, carry_over) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
-    Nested models and `Bidirectional` are copied in the same way, a layer used in
-    several places becomes one layer, and kinds of inputs, names and `trainable` are
-    kept. The copy is not compiled.
+    Nested models, `Bidirectional` and `TimeDistributed` are copied in the same way, a
+    layer used in several places becomes one layer, and kinds of inputs, names and
+    `trainable` are kept. The copy is not compiled.
 
     Args:
-        network: A Sequential or functional model. In one that is not built, some layers
-            may be, such as a `Normalization` that has been adapted.
+        network: A Sequential or functional model, or a wrapper. In one that is not
+            built, some layers may be, such as a `Normalization` that has been adapted.
         make: Maps a layer to its replacement, without weights yet.
         carry_over: Called with each built layer and its copy once both have weights.
 
@@ -80,12 +81,15 @@ def copy_network(network, make, carry_over) -> dict:
         return keras.Model(inputs, outputs, name=graph.name)
 
     def copy_of_wrapper(wrapper):
+        config = wrapper.get_config()
+        if type(wrapper) is keras.layers.TimeDistributed:
+            return type(wrapper)(**{**config, "layer": copy_of(wrapper.layer)})
         # Keras creates new inner layers from the configurations given here.
         serialize = keras.saving.serialize_keras_object
         inner = wrapped_layers(wrapper)
         forward, backward = (serialize(make(layer)) for layer in inner)
         copied = type(wrapper).from_config(
-            {**wrapper.get_config(), "layer": forward, "backward_layer": backward}
+            {**config, "layer": forward, "backward_layer": backward}
         )
         copies.update(zip(inner, wrapped_layers(copied), strict=True))
         return copied
@@ -104,10 +108,11 @@ def copy_network(network, make, carry_over) -> dict:
 def _carry_weights(copies: dict, carry_over) -> None:
     """Builds the copies of layers with weights, and carries these over."""
     for layer, copied in copies.items():
-        if layer.built and not (is_graph(layer) or wrapped_layers(layer)):
+        if layer.built and not is_graph(layer):
             if not copied.built:
                 copied.build_from_config(layer.get_build_config())
-            carry_over(layer, copied)
+            if not wrapped_layers(layer):
+                carry_over(layer, copied)
 
 
 def _set_trainable(copies: dict) -> None:
@@ -115,7 +120,7 @@ def _set_trainable(copies: dict) -> None:
     # `copies`. So models come first, and their layers are set after them.
     for layer, copied in reversed(copies.items()):
         copied.trainable = layer.trainable
-        if not is_graph(layer):
+        if not (is_graph(layer) or wrapped_layers(layer)):
             for old, new in pairs(layer, copied):
                 new.trainable = old.trainable
 

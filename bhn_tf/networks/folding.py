@@ -66,15 +66,21 @@ def _is_of_keras(kind) -> bool:
 
 
 def _without_exchanges(entered):
-    """A user's original layer, unless a twin has a γ that the original lacks."""
+    """A user's original layer, unless it has no place for the weights of a twin."""
     configs = [entered.get_config() for _ in range(2)]
     layer, trial = (
         keras.saving.deserialize_keras_object(config["layer"]) for config in configs
     )
     build_by_call(trial, configs[1]["called"])
-    has_place = all(
-        getattr(new, "gamma", None) is not None
-        for old, new in pairs(entered, trial)
-        if _is_twin(old) and getattr(old, "gamma", None) is not None
-    )
+    has_place = all(_has_place_for(old, new) for old, new in pairs(entered, trial))
     return layer if has_place else fresh_layer(entered)
+
+
+def _has_place_for(twin, layer) -> bool:
+    """Whether a layer has the γ of its twin, or the random weights of its copy."""
+    if not _is_twin(twin):
+        return True
+    if isinstance(layer, RandomLayer | RandomParts):
+        return layer.random == twin.random
+    gammas = [getattr(each, "gamma", None) for each in (twin, layer)]
+    return gammas[0] is None or gammas[1] is not None

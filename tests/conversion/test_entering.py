@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import layers
 
 import bhn_tf
+from bhn_tf import keras_adapter
 from bhn_tf.networks.entered import EnteredLayer
 from tests.conversion import keras_networks
 
@@ -250,6 +251,61 @@ def test_arguments_stand_for_all_that_is_inside():
     model = convert(network, only="own", freeze="own")
     assert [row.path for row in model.conversion_report if row.num_random] == ["own"]
     assert not model.primary.get_layer("own").trainable_variables
+
+
+@register
+class RandomInside(layers.Layer):
+    """Holds layers of this library itself, one of them in a wrapper."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = bhn_tf.layers.WeightNormDense(4, name="dense")
+        self.each = layers.TimeDistributed(bhn_tf.layers.WeightNormDense(4))
+        self.norm = bhn_tf.layers.BatchNormalization(name="norm")
+
+    def call(self, inputs, training=None):
+        return self.norm(self.each(self.dense(inputs)), training=training)
+
+
+@register
+class RandomInTuple(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.held = (bhn_tf.layers.WeightNormDense(4, name="dense"),)
+
+    def call(self, inputs):
+        return self.held[0](inputs)
+
+
+@pytest.mark.parametrize("arguments", [{"skip": "own"}, {"only": "logits"}], ids=str)
+def test_random_layers_inside_are_left_out_too(arguments, tmp_path):
+    network = network_of(RandomInside(name="own"))
+    model = convert(network, **arguments)
+    rows = {row.path: row for row in model.conversion_report}
+    assert rows["own"].num_random == 0 and "nothing is generated" in rows["own"].reason
+    assert model.num_random == model.conversion_report.num_random == 3
+    assert_equal_at_centre(network, model)
+    assert {layer.random for layer in inside_of_own(model)} == {"none"}
+    x = keras_networks.inputs_of(network)
+    expected = model(x, scales=model.sample_scales(1, seed=1)[0])
+    np.testing.assert_allclose(model.draw(seed=1)(x), expected, rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.num_random == 3
+    assert_equal_at_centre(network, loaded)
+
+
+def inside_of_own(model):
+    held = keras_adapter.layers_of(model.primary.get_layer("own"))
+    return [layer for layer in held if hasattr(layer, "random")]
+
+
+def test_random_layers_that_cannot_be_left_out_are_named():
+    network = network_of(RandomInTuple(name="own"))
+    with pytest.raises(ValueError, match="'own' holds layers .*`random='none'` in the"):
+        convert(network, skip="own")
+    reason = convert(network).conversion_report["own"].reason
+    assert "what it generates already stays random" in reason
 
 
 def test_precision():
