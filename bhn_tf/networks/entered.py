@@ -32,7 +32,7 @@ class EnteredLayer(keras.layers.Layer):
 
     Raises:
         CannotBeEntered: If the layer still refers to a replaced layer in a way that
-            Keras does not track.
+            Keras does not track, or reads weights of a replacement itself.
 
     Example:
     ```python
@@ -66,12 +66,12 @@ class EnteredLayer(keras.layers.Layer):
         self.layer = layer
         self.supports_masking = layer.supports_masking
         build_by_call(layer, called)
-        replaced = []
+        replaced, twins = [], []
         for paths, config in exchanged:
-            twin = keras.saving.deserialize_keras_object(config)
-            replaced += [_exchange(layer, path, twin) for path in paths]
+            twins.append(keras.saving.deserialize_keras_object(config))
+            replaced += [_exchange(layer, path, twins[-1]) for path in paths]
         if not is_checked:
-            _require_replaced(layer, replaced, called)
+            _require_replaced(layer, replaced, twins, called)
         self.built = True
 
     def compute_mask(self, inputs, previous_mask):
@@ -187,7 +187,40 @@ def _exchange(layer, path, twin):
     return old
 
 
-def _require_replaced(layer, replaced, called) -> None:
+class _Reads(keras.StatelessScope):
+    """Notes layers whose weights are read while they themselves are not called.
+
+    A kernel that is read so would be the direction, without the scales of a draw.
+    """
+
+    def __init__(self, layers):
+        super().__init__()
+        self._owners = {id(v): layer for layer in layers for v in layer.variables}
+        self._called: list[keras.layers.Layer] = []
+        self.of_others: list[str] = []
+
+    def get_current_value(self, variable):
+        owner = self._owners.get(id(variable))
+        if owner is not None and owner not in self._called:
+            self.of_others.append(owner.name)
+        return super().get_current_value(variable)
+
+    def noted(self, layer) -> Callable:
+        """The `call` of a layer, during which its weights are its own to read."""
+        own_call = layer.call
+
+        @functools.wraps(own_call)
+        def call(*args, **kwargs):
+            self._called.append(layer)
+            try:
+                return own_call(*args, **kwargs)
+            finally:
+                self._called.pop()
+
+        return call
+
+
+def _require_replaced(layer, replaced, twins, called) -> None:
     """Traces calls of the layer, in which replaced layers refuse to be called."""
     inside = {id(inner) for inner in keras_adapter.layers_of(layer)}
     called_still = []
@@ -209,6 +242,9 @@ def _require_replaced(layer, replaced, called) -> None:
         called,
         lambda shape, dtype: specs.append(tf.TensorSpec(shape, dtype)),
     )
+    reads = _Reads(twins)
+    for twin in twins:
+        twin.call = reads.noted(twin)
     modes: list[dict] = [{}]
     if keras_adapter.takes_training(layer) and "training" not in called["kwargs"]:
         modes.append({"training": True})
@@ -217,7 +253,8 @@ def _require_replaced(layer, replaced, called) -> None:
         @tf.function
         def trace(*tensors, mode=mode):
             given = iter(tensors)
-            return _call(layer, called, lambda *_: next(given), **mode)
+            with reads:
+                _call(layer, called, lambda *_: next(given), **mode)
 
         try:
             trace.get_concrete_function(*specs)
@@ -228,3 +265,9 @@ def _require_replaced(layer, replaced, called) -> None:
                     "list or a dictionary"
                 ) from error
             raise
+    for twin in twins:
+        del twin.call
+    if reads.of_others:
+        raise CannotBeEntered(
+            f"it reads weights of {reads.of_others[0]!r} itself, beside calling it"
+        )

@@ -88,6 +88,19 @@ class OnlyInTraining(Closure):
 
 
 @register
+class Tied(layers.Layer):
+    """Reads the kernel of a layer that it also calls."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+
+    def call(self, inputs):
+        hidden = self.dense(inputs)
+        return keras.ops.matmul(hidden, keras.ops.transpose(self.dense.kernel))
+
+
+@register
 class Normalized(layers.Layer):
     def __init__(self, norm=None, **kwargs):
         super().__init__(**kwargs)
@@ -208,6 +221,7 @@ def test_training_answers_and_files(entered, tmp_path):
     [
         (Closure, "it calls 'dense' by another way than an attribute"),
         (OnlyInTraining, "it calls 'dense' by another way than an attribute"),
+        (Tied, "it reads weights of 'dense' itself, beside calling it"),
         (Normalized, "holds 'norm', which cancels the scales of what comes before"),
         (WithoutTwins, "holds no layer that has a twin"),
     ],
