@@ -137,9 +137,10 @@ class MCDropout(PredictiveModel):
     mask for each dropout layer, the same for all rows, so that a row's answer depends
     neither on its neighbours nor on the batch size. Without draws (`num_samples=0`)
     the prediction is that of ordinary dropout, which scales instead of dropping.
-    `Dropout` and `SpatialDropout1D/2D/3D` are drawn. Other training noise (in recurrent
-    layers, attention, `AlphaDropout` or wrappers) is switched off in predictions, and a
-    warning names it.
+    `Dropout` and `SpatialDropout1D/2D/3D` are drawn, also in `TimeDistributed`, where
+    all steps share a mask. Other training noise (in recurrent layers, attention,
+    `AlphaDropout` or layers of your own) is switched off in predictions, and a warning
+    names it.
 
     Args:
         model: A Sequential or functional model with dropout layers. It is copied, with
@@ -167,17 +168,18 @@ class MCDropout(PredictiveModel):
         self.posterior = DropoutPosterior(self.network)
         if not self.posterior.dropout_layers:
             raise ValueError(
-                f"{type(model).__name__} {model.name!r} has no dropout layer, so all "
-                "draws would be the same. Add `keras.layers.Dropout`, or in a "
-                "subclassed model `bhn_tf.layers.MonteCarloDropout`."
+                f"{type(model).__name__} {model.name!r} has no dropout layer that can "
+                "be drawn, so all draws would be the same. Add `keras.layers.Dropout`, "
+                "or inside of a subclassed model or a layer of your own "
+                "`bhn_tf.layers.MonteCarloDropout`."
             )
         resting = _noise_that_rests(self.network)
         if resting:
             warn_user(
                 f"The noise of {resting} is there in training alone, and missing in "
                 "the spread of predictions: what is drawn is that of dropout layers. "
-                "Put `keras.layers.Dropout` in their place, inside of wrappers "
-                "`bhn_tf.layers.MonteCarloDropout`.",
+                "Put `keras.layers.Dropout` in their place, inside of a layer of your "
+                "own `bhn_tf.layers.MonteCarloDropout`.",
             )
         self._build_from_built_networks()
 

@@ -38,7 +38,8 @@ def from_keras(
     attention, Embedding and recurrent layers (LSTM, GRU, SimpleRNN, ConvLSTM, also in
     `Bidirectional`) become their weight-normalised twins of `bhn_tf.layers`, in a copy
     with the same weights: at the centre the copy answers what the original does.
-    Everything else is kept, and the original is left unchanged.
+    Nested models and `TimeDistributed` are entered. Everything else is kept, and the
+    original is left unchanged.
 
     A `BatchNormalization` cancels the scale of the layer before it, also through
     dropout, padding, pooling and concatenation. Then its γ is generated instead (and β
@@ -51,7 +52,8 @@ def from_keras(
     Layers of your own classes are entered: layers that they hold as attributes, in
     lists or in dictionaries are replaced in a copy, which keeps its `call`. One that
     holds a batch normalisation stays as it is, since only its `call` knows what is
-    normalised; the report gives this and other reasons.
+    normalised, and so does one that reads a kernel itself, as tied weights do: a draw
+    would not reach it. The report gives these and other reasons.
 
     `model.conversion_report` says what became of every layer.
 

@@ -85,8 +85,10 @@ def write_version(model, directory, made, frozen, facts) -> str:
         The path of the new version.
 
     Raises:
+        ValueError: If a `TimeDistributed` layer would answer wrongly.
         OSError: If it cannot be written; no part of it is then left.
     """
+    _refuse_unknown_steps(model.posterior.networks)
     module = tf.Module()
     module.served = _variables_of(made.values())
     module.frozen = frozen
@@ -106,6 +108,35 @@ def write_version(model, directory, made, frozen, facts) -> str:
         assets.write_model_card(version.path, model, made, facts)
         assets.write_warm_up(version.path, made)
     return str(version.path)
+
+
+def _refuse_unknown_steps(networks) -> None:
+    """Refuses layers that repeat another for every row, instead of every step.
+
+    Keras 3.15 does so where a graph does not know the number of steps, and cuts off
+    what is left: numbers that are wrong, without an error.
+    """
+    for network in networks:
+        for layer in keras_adapter.layers_of(network):
+            if not isinstance(layer, keras.layers.TimeDistributed):
+                continue
+            shapes = [each.shape for each in keras_adapter.inputs_in_graphs(layer)]
+            if any(shape[1] is None for shape in shapes) and not _repeats_all_steps():
+                raise ValueError(
+                    f"The inputs of `TimeDistributed` {layer.name!r} have a number of "
+                    "steps that is not known, and then this version of Keras runs as "
+                    "many steps as there are rows: the served model would answer "
+                    "wrongly. Give `keras.Input` the number of steps; layers such as "
+                    "`Dense` need no `TimeDistributed`."
+                )
+
+
+def _repeats_all_steps() -> bool:
+    """Whether `TimeDistributed` repeats its layer for all of an unknown number."""
+    layer = keras.layers.TimeDistributed(keras.layers.Identity())
+    steps_unknown = tf.TensorSpec([None, None, 1])
+    repeated = tf.function(layer, input_signature=[steps_unknown])(tf.zeros([1, 2, 1]))
+    return repeated.shape[1] == 2
 
 
 def _variables_of(functions) -> list:

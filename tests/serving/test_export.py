@@ -407,3 +407,33 @@ def test_warm_up_requests_are_answered(exported):
         assert all(value.shape[0] == 1 for value in answers.values())
         asked.add(request.model_spec.signature_name)
     assert asked == set(SIGNATURES)
+
+
+def test_steps_that_keras_would_cut_off_are_refused(tmp_path):
+    def exported(steps):
+        network = keras.Sequential(
+            [
+                keras.Input((steps, 4)),
+                keras.layers.TimeDistributed(WeightNormDense(3), name="each"),
+                keras.layers.GlobalAveragePooling1D(),
+                WeightNormDense(2),
+            ]
+        )
+        model = bhn_tf.BayesianHypernet(network, "mean_field")
+        path = model.export(tmp_path, signatures="deterministic")
+        return model, tf.saved_model.load(path).signatures["deterministic"]
+
+    # One row, and more steps.
+    x = np.random.default_rng(0).normal(size=(1, 5, 4)).astype("float32")
+    model, served = exported(5)
+    expected = model.predict(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
+    try:
+        model, served = exported(None)
+    except ValueError as error:
+        assert "'each' have a number of steps that is not known" in str(error)
+        assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    else:
+        # Another version of Keras.
+        expected = model.predict(x, num_samples=0, verbose=0)
+        np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
