@@ -109,7 +109,9 @@ class ConversionRules:
         if left_out and holds_random(layer):
             return self._of_holder_left_out(layer, left_out)
         if not (has_scales(layer) or is_own):
-            return Decision(why_not(layer))
+            is_already = holds_random(layer)
+            reason = "holds layers that are random already"
+            return Decision(reason if is_already else why_not(layer))
         if left_out:
             return Decision(left_out)
         if is_own:

@@ -61,7 +61,9 @@ class _Trail:
 
     def counted_from_the_end(self, rank):
         """The same trail, in a tensor of some rank, with negative axes."""
-        return _Trail({source: axis % rank - rank for source, axis in self.axes.items()})
+        return _Trail(
+            {source: axis % rank - rank for source, axis in self.axes.items()}
+        )
 
 
 class ScaleTrails:

@@ -126,16 +126,9 @@ def _set_trainable(copies: dict) -> None:
 
 
 def fresh_layer(layer):
-    """Returns a layer, or an operation, with the same configuration."""
+    """Returns a layer, or an operation, with the same configuration and name."""
     try:
-        if keras_adapter.functions_of(layer):
-            # `from_config` may expect functions as they are in files, the constructor
-            # the other objects as they are.
-            return type(layer)(**keras_adapter.with_objects(config_of(layer)))
-        if isinstance(layer, keras.layers.Lambda):
-            # Safe, since the function comes from the caller and not from a file.
-            return type(layer).from_config(layer.get_config(), safe_mode=False)
-        return type(layer).from_config(config_of(layer))
+        copied = _made_again(layer)
     except Exception as error:
         kind, reason = type(layer).__name__, str(error).strip().splitlines()[-1]
         raise ValueError(
@@ -144,6 +137,20 @@ def fresh_layer(layer):
             "with it among the layers of a graph could not be loaded either. Give the "
             "class a `get_config` of what its constructor takes."
         ) from error
+    # The configuration that Keras makes for a class without `get_config` lacks it.
+    copied.name = layer.name
+    return copied
+
+
+def _made_again(layer):
+    if keras_adapter.functions_of(layer):
+        # `from_config` may expect functions as they are in files, the constructor
+        # the other objects as they are.
+        return type(layer)(**keras_adapter.with_objects(config_of(layer)))
+    if isinstance(layer, keras.layers.Lambda):
+        # Safe, since the function comes from the caller and not from a file.
+        return type(layer).from_config(layer.get_config(), safe_mode=False)
+    return type(layer).from_config(config_of(layer))
 
 
 def config_of(layer) -> dict:

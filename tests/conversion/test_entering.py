@@ -253,6 +253,18 @@ def test_other_ways_to_call_one():
     assert again.num_random == model.num_random
 
 
+def test_names_are_kept_without_a_configuration_of_ones_own():
+    """Keras's own for such a class lacks the name."""
+    network = network_of(MadeInBuild(name="own"), Closure(name="kept"))
+    model = convert(network)
+    names = [layer.name for layer in network.layers]
+    for copied in (model.primary, model.draw(seed=1)):
+        assert [layer.name for layer in copied.layers] == names
+    again = convert(model.primary).conversion_report["own"]
+    assert again.num_random and again.reason == "holds layers that are random already"
+    assert convert(model.primary, skip="own").conversion_report["own"].num_random == 0
+
+
 def test_a_normalisation_behind_one_is_told_of():
     network = network_of(MadeInBuild(name="own"), layers.BatchNormalization())
     reason = convert(network).conversion_report["own"].reason
