@@ -121,7 +121,7 @@ def _refuse_unknown_steps(networks) -> None:
             if not isinstance(layer, keras.layers.TimeDistributed):
                 continue
             shapes = [each.shape for each in keras_adapter.inputs_in_graphs(layer)]
-            if any(shape[1] is None for shape in shapes) and not _repeats_all_steps():
+            if any(shape[1] is None for shape in shapes) and not repeats_all_steps():
                 raise ValueError(
                     f"The inputs of `TimeDistributed` {layer.name!r} have a number of "
                     "steps that is not known, and then this version of Keras runs as "
@@ -131,7 +131,7 @@ def _refuse_unknown_steps(networks) -> None:
                 )
 
 
-def _repeats_all_steps() -> bool:
+def repeats_all_steps() -> bool:
     """Whether `TimeDistributed` repeats its layer for all of an unknown number."""
     layer = keras.layers.TimeDistributed(keras.layers.Identity())
     steps_unknown = tf.TensorSpec([None, None, 1])

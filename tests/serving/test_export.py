@@ -14,6 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import bhn_tf
 from bhn_tf.baselines import DeepEnsemble, Deterministic, MCDropout
 from bhn_tf.layers import WeightNormConv2D, WeightNormDense
+from bhn_tf.serving.export import repeats_all_steps
 from bhn_tf.serving.signatures import SIGNATURES, Signatures
 from tests import networks
 
@@ -428,12 +429,8 @@ def test_steps_that_keras_would_cut_off_are_refused(tmp_path):
     model, served = exported(5)
     expected = model.predict(x, num_samples=0, verbose=0)
     np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
-    try:
-        model, served = exported(None)
-    except ValueError as error:
-        assert "'each' have a number of steps that is not known" in str(error)
-        assert [path.name for path in tmp_path.iterdir()] == ["1"]
-    else:
-        # Another version of Keras.
-        expected = model.predict(x, num_samples=0, verbose=0)
-        np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
+    if repeats_all_steps():
+        pytest.skip("This version of Keras repeats all steps.")
+    with pytest.raises(ValueError, match="'each' have a number of steps that is not"):
+        exported(None)
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
