@@ -194,7 +194,7 @@ class _Reads(keras.StatelessScope):
     """
 
     def __init__(self, layers):
-        super().__init__()
+        super().__init__(initialize_variables=False)
         self._owners = {id(v): layer for layer in layers for v in layer.variables}
         self._called: list[keras.layers.Layer] = []
         self.of_others: list[str] = []
