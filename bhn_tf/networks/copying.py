@@ -137,8 +137,9 @@ def fresh_layer(layer):
             "with it among the layers of a graph could not be loaded either. Give the "
             "class a `get_config` of what its constructor takes."
         ) from error
-    # The configuration that Keras makes for a class without `get_config` lacks it.
-    copied.name = layer.name
+    if "name" not in layer.get_config():
+        # As in the configuration that Keras makes for a class without `get_config`.
+        copied.name = layer.name
     return copied
 
 
