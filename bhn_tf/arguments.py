@@ -98,15 +98,20 @@ def refuse_masked(name: str, values) -> None:
 
 
 def with_nan_for_masked(values):
-    """Returns a masked array as float64, NaN where masked, and all else as it is.
+    """Returns numbers with gaps as float64, NaN in the gaps, and all else as it is.
+
+    Masked arrays of NumPy have gaps, and arrays and series of pandas' nullable dtypes.
 
     Example:
         >>> with_nan_for_masked(np.ma.masked_equal([1, 2], 2)).tolist()
         [1.0, nan]
     """
-    if not np.ma.isMaskedArray(values):
-        return values
-    return values.astype("float64").filled(np.nan)
+    if np.ma.isMaskedArray(values):
+        return values.astype("float64").filled(np.nan)
+    dtype = getattr(values, "dtype", None)
+    if hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":
+        return values.to_numpy("float64", na_value=np.nan)
+    return values
 
 
 def check_resolution(name: str, columns) -> None:

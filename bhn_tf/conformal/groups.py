@@ -26,10 +26,9 @@ def group_values(by, num_rows: int) -> np.ndarray:
         )
     if by.dtype.kind in "biu":
         return by.astype("int64")
-    if by.dtype.kind == "O" and all(isinstance(value, str) for value in by):
-        return by.astype(str)
-    if by.dtype.kind == "U":
-        return by
+    # Texts of TensorFlow and of files are bytes.
+    if all(isinstance(value, str | bytes) for value in by):
+        return np.array([tf.compat.as_str(value) for value in by], str)
     raise ValueError(
         f"Groups are integers or texts, and `by` has the dtype {by.dtype}: give "
         "each row's group a number or a name."

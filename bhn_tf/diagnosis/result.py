@@ -1,8 +1,11 @@
 """The result of a diagnosis: numbers, findings, a text and a picture."""
 
 import dataclasses
+import math
 import textwrap
 from typing import TYPE_CHECKING
+
+import keras
 
 from bhn_tf import plots
 from bhn_tf.diagnosis.findings import Estimate, Finding
@@ -37,6 +40,8 @@ class Diagnosis:
     def to_dict(self) -> dict:
         """Returns everything in a form that JSON can hold.
 
+        Infinite ends of intervals and other numbers that JSON does not have are `None`.
+
         Example:
         ```python
         import json
@@ -55,12 +60,13 @@ class Diagnosis:
             for layer in self.layers
         ]
         findings = [dataclasses.asdict(finding) for finding in self.findings]
-        return {
+        everything = {
             **dataclasses.asdict(self),
             "layers": layers,
             "measurements": measurements,
             "findings": findings,
         }
+        return keras.tree.map_structure(_number_of_json, everything)
 
     def plot(self) -> "Figure":
         """Returns the picture of `bhn_tf.plots.diagnosis`."""
@@ -76,6 +82,11 @@ class Diagnosis:
         if not self.findings:
             blocks.append("No findings.")
         return "\n\n".join(block for block in blocks if block)
+
+
+def _number_of_json(value):
+    is_beyond = isinstance(value, float) and not math.isfinite(value)
+    return None if is_beyond else value
 
 
 def _table_of_layers(layers) -> str:

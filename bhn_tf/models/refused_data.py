@@ -20,7 +20,7 @@ _TAKES_INTEGERS = (
 
 
 def refuse_unfit_inputs(feed, networks) -> None:
-    """Refuses single rows, unscaled images and text for a network of numbers.
+    """Refuses single rows, unscaled images, and text or complex numbers for real ones.
 
     Args:
         feed: A `data_feeds.Feed`.
@@ -29,12 +29,16 @@ def refuse_unfit_inputs(feed, networks) -> None:
     Raises:
         ValueError: If the inputs do not fit, as far as the networks show it.
     """
-    x, _, _ = feed.spec()
+    x, y, sample_weight = feed.spec()
     given = leaves_of(x)
     taken = keras.tree.flatten(getattr(networks[0], "inputs", None) or [])
     _refuse_single_rows(given, taken)
     _refuse_unscaled_images(given, networks)
     _refuse_text(given, taken)
+    if taken and not any(_is_complex(leaf) for leaf in taken):
+        _refuse_complex("x", given)
+    _refuse_complex("y", leaves_of(y))
+    _refuse_complex("sample_weight", leaves_of(sample_weight))
 
 
 def _refuse_single_rows(given, taken) -> None:
@@ -80,3 +84,16 @@ def _refuse_text(given, taken) -> None:
             "`keras.Input((), dtype='string')` and a layer such as "
             "`keras.layers.TextVectorization`."
         )
+
+
+def _refuse_complex(name, leaves) -> None:
+    """Refuses complex numbers, of which casts keep the real part alone."""
+    if any(map(_is_complex, leaves)):
+        raise ValueError(
+            f"`{name}` holds complex numbers, of which only the real part would count. "
+            f"Give `{name}.real`, or real and imaginary parts as numbers of their own."
+        )
+
+
+def _is_complex(leaf) -> bool:
+    return str(leaf.dtype).startswith("complex")

@@ -6,8 +6,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
-from bhn_tf.arguments import refuse_masked
 from bhn_tf.sklearn.estimator import BHNEstimator, copied
+from bhn_tf.sklearn.given import labels_of_numpy, refuse_no_numbers
 
 
 class BHNClassifier(ClassifierMixin, BHNEstimator):
@@ -75,8 +75,8 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
                 likelihood is not of these classes.
             bhn_tf.callbacks.Diverged: If training diverges.
         """
-        refuse_masked("X", X)
-        refuse_masked("y", y)
+        refuse_no_numbers("X", X)
+        y = labels_of_numpy(y)
         x, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
         check_classification_targets(y)
         encoder = LabelEncoder()

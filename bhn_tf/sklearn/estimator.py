@@ -18,12 +18,13 @@ from sklearn.utils.validation import (
 )
 
 from bhn_tf import callbacks, keras_adapter, likelihoods
-from bhn_tf.arguments import check_resolution, refuse_masked
+from bhn_tf.arguments import check_resolution
 from bhn_tf.conversion.from_keras import from_keras
 from bhn_tf.data_feeds.epochs import batches_of_epochs
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models import BayesianHypernet
+from bhn_tf.sklearn.given import refuse_no_numbers
 
 # Held while a model is built: initial weights are seeded by Python's generator, which
 # all threads share.
@@ -77,7 +78,7 @@ class BHNEstimator(BaseEstimator):
         self._check_numbers()
         x = _as_float32("X", x)
         if sample_weight is not None:
-            refuse_masked("sample_weight", sample_weight)
+            refuse_no_numbers("sample_weight", sample_weight)
             weight = _check_sample_weight(
                 sample_weight, x, dtype="float32", ensure_non_negative=True
             )
@@ -171,7 +172,7 @@ class BHNEstimator(BaseEstimator):
     def _ask(self, method: str, x, **options):
         """The model's answers, from the same draws in every call."""
         check_is_fitted(self)
-        refuse_masked("X", x)
+        refuse_no_numbers("X", x)
         x = validate_data(self, x, reset=False, dtype="float32")
         options.update(num_samples=self.num_samples, seed=self._seed, verbose=0)
         found = getattr(self.model_, method)(x, **options)

@@ -6,9 +6,9 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
-from bhn_tf.arguments import refuse_masked
 from bhn_tf.metrics import concordance_index
 from bhn_tf.sklearn.estimator import BHNEstimator, copied
+from bhn_tf.sklearn.given import refuse_no_numbers
 from bhn_tf.sklearn.waiting_times import columns_of_waits, paired
 
 
@@ -82,8 +82,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
             bhn_tf.callbacks.Diverged: If training diverges.
         """
         likelihood = self._new_likelihood()
-        refuse_masked("X", X)
-        refuse_masked("y", y)
+        refuse_no_numbers("X", X)
+        refuse_no_numbers("y", y)
         x, y = validate_data(
             self,
             X,

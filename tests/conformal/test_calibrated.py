@@ -241,6 +241,9 @@ def test_each_group_has_a_promise_of_its_own(regressor):
         np.testing.assert_allclose(limits, alone.thresholds(0.8)[0], rtol=1e-5)
         own = alone.predict_interval(X[rows], 0.8, verbose=0)
         np.testing.assert_allclose(width[rows], own[1] - own[0], rtol=1e-5)
+    for texts in (tf.constant(COLOURS), np.char.encode(COLOURS)):
+        again = calibrated.predict_interval(X, 0.8, verbose=0, by=texts)
+        np.testing.assert_array_equal(again, (lower, upper))
 
 
 def test_a_class_without_rows_is_refused_and_no_other_promise_is_hurt(classifier):

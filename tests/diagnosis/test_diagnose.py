@@ -125,6 +125,16 @@ def test_a_healthy_classifier(classifier):
     assert len(found.plot().axes) == 2
 
 
+def test_what_json_does_not_have_is_none(regression):
+    found = bhn_tf.diagnose(regression, X_TEST[:1], TARGETS_TEST[:1], num_samples=4)
+    report = found.to_dict()
+    json.dumps(report, allow_nan=False)
+    estimates = [
+        value for value in report["measurements"].values() if type(value) is dict
+    ]
+    assert any(estimate["low"] is None for estimate in estimates)
+
+
 def test_a_healthy_regression(regression):
     found, names = diagnose(regression, TARGETS_TEST)
     assert names == set()

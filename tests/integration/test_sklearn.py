@@ -162,6 +162,30 @@ def test_masked_entries_are_refused_in_predictions(regressor):
         regressor.predict(np.ma.masked_greater(X, 0.0))
 
 
+@pytest.mark.parametrize("kind", [BHNClassifier, BHNRegressor])
+@pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]", "period[D]"])
+def test_times_are_refused(dtype, kind):
+    days = pd.Series(np.arange(len(X)))
+    if dtype == "period[D]":
+        days = pd.to_datetime(days, unit="D")
+    table = pd.DataFrame(X).assign(day=days.astype(dtype))
+    with pytest.raises(ValueError, match=rf"`X` holds {dtype[:6]}.*, and no num"):
+        small(kind, epochs=1).fit(table, Y > 100.0)
+
+
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight"])
+def test_arrays_of_times_are_refused(name):
+    data = {"X": X, "y": Y, "sample_weight": np.ones(len(X))}
+    data[name] = np.ones(data[name].shape, "timedelta64[D]")
+    with pytest.raises(ValueError, match=f"`{name}` holds timedelta64.D., and no num"):
+        small(BHNRegressor, epochs=1).fit(**data)
+
+
+def test_times_are_refused_in_predictions(regressor):
+    with pytest.raises(ValueError, match="`X` holds datetime64.D., and no numbers"):
+        regressor.predict(X.astype("datetime64[D]"))
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_column_that_did_not_vary_may_do_so_later(value):
     table = np.column_stack([X, np.full(len(X), value)])
@@ -200,6 +224,26 @@ def test_a_classification_answers_with_its_own_labels(classifier):
     assert set(classifier.predict(X)) == {"high", "low"}
     assert classifier.score(X, NAMES) > 0.8
     assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
+
+
+@pytest.mark.parametrize("form", ["series", "array", "frame"])
+@pytest.mark.parametrize(
+    ["dtype", "kind"], [("Int64", "i"), ("UInt8", "u"), ("boolean", "b")]
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_labels_of_nullable_dtypes_stay_what_they_are(dtype, kind, form):
+    labels = pd.Series(Y > 100.0).astype(dtype)
+    given = {"series": labels, "array": labels.array, "frame": labels.to_frame()}[form]
+    classifier = small(BHNClassifier).fit(X, given)
+    assert classifier.classes_.dtype.kind == classifier.predict(X).dtype.kind == kind
+    assert classifier.score(X, given) > 0.8
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "string", "object", "category"])
+def test_missing_labels_are_refused(dtype):
+    labels = pd.Series(Y > 100.0).astype("Int64").where(Y < 130.0)
+    with pytest.raises(ValueError, match=r"`y` has missing values .* of 60 rows"):
+        small(BHNClassifier).fit(X, labels.astype(dtype))
 
 
 def test_ordered_classes_have_one_output():

@@ -1,6 +1,7 @@
 import doctest
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics
 import tensorflow as tf
@@ -65,6 +66,15 @@ def test_examples_in_docstrings(module):
 def test_numbers_of_bins_without_sense_are_refused(num_bins):
     with pytest.raises(ValueError, match="`num_bins` to be a whole number of at"):
         ExpectedCalibrationError(num_bins)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean", "Float64"])
+def test_labels_of_nullable_dtypes(dtype):
+    labels = pd.Series([0, 1, 1]).astype(dtype)
+    p = np.array([[0.75, 0.25], [0.5, 0.5], [0.0, 1.0]])
+    for given in (labels, labels.array):
+        np.testing.assert_equal(reliability(given, p, 3), reliability([0, 1, 1], p, 3))
+        assert BrierScore()(given, p) == BrierScore()([0, 1, 1], p)
 
 
 def test_masked_probabilities_are_nan():

@@ -2,6 +2,7 @@ import doctest
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.integrate
 import tensorflow as tf
@@ -104,7 +105,9 @@ def test_nan_is_never_strange():
 
 def test_masked_scores_are_no_scores():
     masked = np.ma.array([0, 9], mask=[False, True])
-    assert detection([0.1], masked) == detection([0.1], [0.0, np.nan])
+    nullable = pd.Series([0.0, None], dtype="Float64")
+    for scores in (masked, nullable):
+        assert detection([0.1], scores) == detection([0.1], [0.0, np.nan])
 
 
 @pytest.mark.parametrize("name", [n for n in SCORES if n != "expected_entropy"])
