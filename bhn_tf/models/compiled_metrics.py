@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
+from bhn_tf.likelihoods.elements import both
 
 # Functions that average over the last axis; each of its elements has its own value.
 _OF_ELEMENTS = (
@@ -64,6 +65,15 @@ class _Output:
         self._likelihood, self._raw_shape = likelihood, (None, *raw_shape[1:])
         self._y, self._y_pred, self._weight = y, y_pred, weight
         self._mask = keras_adapter.mask_of(y_pred)
+        if getattr(likelihood, "ignore_class", None) is not None:
+            self._leave_missing_out()
+
+    def _leave_missing_out(self):
+        """Makes a missing label padding for metrics, as it is for the likelihood."""
+        part, shape = self._likelihood, self._raw_shape
+        has_label = part.has_label(part.coded_labels(self._y, shape), shape)
+        self._mask = both(part.counted_elements(shape, None, self._mask), has_label)
+        self._y_pred = keras_adapter.with_mask(self._y_pred, self._mask)
 
     def update(self, unweighted, weighted) -> None:
         """Updates the output's unweighted and weighted metrics."""

@@ -114,6 +114,33 @@ def test_metrics_of_classes_do_not_see_labels_of_weight_0():
     assert logs[0] == pytest.approx(logs[1])
 
 
+@pytest.mark.parametrize("void", [255, -1, 1])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_metrics_do_not_see_missing_labels(void, is_weighted):
+    network = keras.Sequential([keras.Input((STEPS, 2)), keras.layers.Dense(3)])
+    likelihood = bhn_tf.likelihoods.Categorical(ignore_class=void)
+    model = bhn_tf.baselines.Deterministic(network, likelihood)
+    ece = bhn_tf.metrics.ExpectedCalibrationError(5)
+    metrics = ["accuracy", bhn_tf.metrics.BrierScore(), ece]
+    model.compile("sgd", **{"weighted_metrics" if is_weighted else "metrics": metrics})
+    classes = GENERATOR.integers(0, 3, size=(ROWS, STEPS))
+    labels = np.where(REAL, np.where(classes == void, 0, classes), void)
+    weights = 1.0 + np.arange(ROWS) if is_weighted else None
+    logs = model.evaluate(
+        SEQUENCES, labels, sample_weight=weights, return_dict=True, verbose=0
+    )
+    p = model.predict(SEQUENCES, verbose=0)
+    of_rows = np.ones(ROWS) if weights is None else weights
+    counts = np.where(REAL, of_rows[:, None], 0.0)
+    one_hot = np.eye(3)[np.where(REAL, labels, 0)]
+    is_right = p.argmax(axis=-1) == labels
+    brier = np.square(p - one_hot).sum(axis=-1)
+    for name, values in (("accuracy", is_right), ("brier_score", brier)):
+        assert logs[name] == pytest.approx(np.average(values, weights=counts), 1e-5)
+    wanted = bhn_tf.metrics.ExpectedCalibrationError(5)(one_hot, p, counts)
+    assert logs["expected_calibration_error"] == pytest.approx(float(wanted), 1e-4)
+
+
 def test_metrics_do_not_see_what_is_masked():
     y = np.where(REAL, GENERATOR.normal(size=REAL.shape), 0.0)[..., None]
     stock = tagger()
