@@ -94,9 +94,10 @@ def _checked(x: np.ndarray, height: int, width: int, channels: int) -> np.ndarra
             f"by 255, got {x.dtype}, whose range of brightness is not known. Convert "
             "it with `x.astype('float32') / largest_value`."
         )
-    if height < 1 or width < 1 or channels not in (1, 3):
+    is_whole = all(isinstance(n, int | np.integer) for n in (height, width))
+    if not is_whole or height < 1 or width < 1 or channels not in (1, 3):
         raise ValueError(
-            "Expected a height and a width of at least 1 and 1 or 3 channels, got "
+            "Expected a whole height and width of at least 1 and 1 or 3 channels, got "
             f"height={height}, width={width}, channels={channels}."
         )
     return x

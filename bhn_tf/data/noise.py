@@ -1,6 +1,6 @@
 """Noise images: inputs that no classifier has a reason to be sure about."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -79,11 +79,11 @@ def noise_source(make: Callable[..., np.ndarray]) -> Source:
 
 
 def _size(num_examples: int, shape: Sequence[int]) -> tuple[int, ...]:
-    size = (num_examples, *shape)
+    size = (num_examples, *(shape if isinstance(shape, Iterable) else (shape,)))
     if not all(isinstance(n, (int, np.integer)) and n > 0 for n in size):
         raise ValueError(
             "Expected a positive whole number of examples and a shape of positive "
             "whole numbers, such as `uniform(1000, (28, 28, 1))`, got "
-            f"num_examples={num_examples!r} and shape={tuple(shape)!r}."
+            f"num_examples={num_examples!r} and shape={shape!r}."
         )
     return tuple(int(n) for n in size)

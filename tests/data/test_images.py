@@ -77,7 +77,7 @@ def test_what_is_no_image_is_refused(x, message):
         data.as_images(x, 4, 4, 1)
 
 
-@pytest.mark.parametrize("shape", [(0, 4, 1), (4, -1, 1), (4, 4, 2)])
+@pytest.mark.parametrize("shape", [(2.5, 4, 1), (0, 4, 1), (4, -1, 1), (4, 4, 2)])
 def test_an_impossible_shape_is_refused(shape):
     with pytest.raises(ValueError, match="height"):
         data.as_images(np.zeros((1, 8, 8, 1)), *shape)

