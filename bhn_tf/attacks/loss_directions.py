@@ -6,6 +6,7 @@ of precision that would end an attack on a very confident model.
 """
 
 import functools
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ from bhn_tf.arguments import check_count
 from bhn_tf.likelihoods.elements import both
 from bhn_tf.likelihoods.likelihood import match_targets
 from bhn_tf.metrics.labelled_items import labelled_items
+from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.random import stateless_seed
 from bhn_tf.two_classes import as_two_classes
 from bhn_tf.user_warnings import warn_user
@@ -24,7 +26,10 @@ _TINY = float(np.finfo("float32").tiny)
 
 
 class LossDirection:
-    """The sign of the gradient for one model and its labels, traced once.
+    """The sign of the gradient for one model and its labels.
+
+    A model of this library keeps the compiled function, so that attacks in a loop of
+    batches, as in adversarial training, trace it once.
 
     Args:
         model, y, num_samples, batch_size: As `fgsm`.
@@ -40,30 +45,9 @@ class LossDirection:
         self._labels = np.asarray(keras.ops.convert_to_numpy(y))
         self._batch_size = batch_size
         self._weights = self._checked_weights(model, x)
-
-        @tensorflow_adapter.custom_gradients_go_with_their_graph()
-        def sign_of_gradient(rows, labels, weights, seed):
-            with tf.GradientTape() as tape:
-                tape.watch(rows)
-                p = model.predictive(rows, num_samples, seed)
-                target, p, counts = self._items(labels, p, weights)
-                loss = _negative_log(target, p)
-                # The logarithm keeps the signs, and its gradient does not vanish.
-                objective = tf.math.log(tf.maximum(loss, _TINY))
-            gradient = tape.gradient(objective, rows)
-            if gradient is None:
-                raise ValueError(
-                    "The prediction does not depend on `x` in a differentiable way, so "
-                    "there is no direction to go."
-                )
-            is_stuck = (loss < _TINY) & tf.reduce_any(counts, axis=-1)
-            return tf.sign(gradient), is_stuck
-
-        self._compiled = tf.function(sign_of_gradient).get_concrete_function(
-            tf.TensorSpec([None, *x.shape[1:]], x.dtype),
-            tf.TensorSpec([None, *self._labels.shape[1:]], self._labels.dtype),
-            tf.TensorSpec([None, *self._weights.shape[1:]], tf.float32),
-            tf.TensorSpec([2], tf.int32),
+        self._compiled = _compiled_once(model)(
+            f"loss direction of {num_samples} draws",
+            _sign_of_gradient(model, self._items, num_samples),
         )
 
     def _checked_weights(self, model, x) -> np.ndarray:
@@ -116,6 +100,37 @@ class LossDirection:
                 "stay as they are. That is no sign of robustness.",
             )
         return sign
+
+
+def _compiled_once(model) -> Callable:
+    """What compiles functions by their names: the model itself, if it can keep them."""
+    if hasattr(model, "compiled_once"):
+        return model.compiled_once
+    return CompiledAnswers().function
+
+
+def _sign_of_gradient(model, items, num_samples) -> Callable:
+    """The function `(rows, labels, weights, seed)` that is to be compiled."""
+
+    def sign_of_gradient(rows, labels, weights, seed):
+        seed = tf.ensure_shape(seed, [2])
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            p = model.predictive(rows, num_samples, seed)
+            target, p, counts = items(labels, p, weights)
+            loss = _negative_log(target, p)
+            # The logarithm keeps the signs, and its gradient does not vanish.
+            objective = tf.math.log(tf.maximum(loss, _TINY))
+        gradient = tape.gradient(objective, rows)
+        if gradient is None:
+            raise ValueError(
+                "The prediction does not depend on `x` in a differentiable way, so "
+                "there is no direction to go."
+            )
+        is_stuck = (loss < _TINY) & tf.reduce_any(counts, axis=-1)
+        return tf.sign(gradient), is_stuck
+
+    return sign_of_gradient
 
 
 def _refuse_other_models(model) -> None:

@@ -49,7 +49,7 @@ class CalibrationState(keras.Model):
             autocast=False,
         )
         self._draws.assign(draws)
-        self._compiled_answers = CompiledAnswers(self.distribute_strategy, False, False)
+        self._compiled_answers = CompiledAnswers(self.distribute_strategy)
         self.built = True
 
     # -- of an output ----------------------------------------------------------------

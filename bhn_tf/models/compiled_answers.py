@@ -15,12 +15,15 @@ class CompiledAnswers:
     other calls, may call them at any time.
 
     Args:
-        strategy: The model's strategy; each replica answers its share of a batch.
+        strategy: The model's strategy, each replica of which answers its share of a
+            batch; `None` for one device.
         run_eagerly: Whether to run without compiling.
         jit_compile: Whether to compile with XLA.
     """
 
-    def __init__(self, strategy, run_eagerly: bool, jit_compile: bool):
+    def __init__(
+        self, strategy=None, run_eagerly: bool = False, jit_compile: bool = False
+    ):
         self._strategy = strategy
         self._run_eagerly, self._jit_compile = run_eagerly, jit_compile
         self._functions: dict[str, Callable] = {}
@@ -41,7 +44,7 @@ class CompiledAnswers:
         step = tensorflow_adapter.custom_gradients_go_with_their_graph()(answer)
         if self._jit_compile and not self._run_eagerly:
             step = tf.function(step, jit_compile=True, autograph=False)
-        if self._strategy.num_replicas_in_sync == 1:
+        if self._strategy is None or self._strategy.num_replicas_in_sync == 1:
             return step if self._run_eagerly else _ForAnyRows(step, self._tracing)
 
         def over_replicas(batch, *arguments):

@@ -1,5 +1,7 @@
 """The `predict*` calls: averages, samples and scores over draws of the network."""
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -32,7 +34,7 @@ class Prediction(keras.Model):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self._compiled_answers = None
+        self._forget_compiled_answers()
 
     def predict(
         self,
@@ -271,8 +273,24 @@ class Prediction(keras.Model):
             )
         return self._compiled_answers.function(answer, getattr(self.answers, answer))
 
+    def compiled_once(self, name: str, function: Callable) -> Callable:
+        """Returns a function of this model that is traced once for each kind of batch.
+
+        It is for what differentiates answers, as attacks do: it runs on one device, and
+        without XLA. `compile` forgets it.
+
+        Args:
+            name: Tells one function from another.
+            function: Takes a batch and further tensors.
+
+        Raises:
+            RuntimeError: If the process is a fork in which it would never end.
+        """
+        return self._compiled_functions.function(name, function)
+
     def _forget_compiled_answers(self):
         self._compiled_answers = None
+        self._compiled_functions = CompiledAnswers()
 
     def feed_to_answer(self, x):
         """Returns a checked feed of inputs to predict; builds the model if needed."""

@@ -229,6 +229,32 @@ def test_the_model_is_left_as_it_was():
             np.testing.assert_array_equal(old, new)
 
 
+def test_batch_after_batch_is_attacked_by_one_compiled_function():
+    traced_rows = []
+
+    class Traced(keras.layers.Dense):
+        def call(self, inputs):
+            traced_rows.append(inputs.shape[0])
+            return super().call(inputs)
+
+    x, y = images()
+    model = baselines.Deterministic(linear(dense=Traced))
+    attacks.fgsm(model, x, y, 0.1)
+    del traced_rows[:]
+    # Of the weights as they are, not as they were when it was traced.
+    model.members[0].layers[-1].kernel.assign(-kernel_of(model.members[0]))
+    for rows in (slice(4), slice(4, 9)):
+        p = model.predictive(x[rows]).numpy()
+        slope = (p - np.eye(networks.NUM_CLASSES)[y[rows]]) @ kernel_of(
+            model.members[0]
+        ).T
+        del traced_rows[:]
+        sign = attacks.gradient_sign(model, x[rows], y[rows])
+        np.testing.assert_array_equal(sign, np.sign(slope))
+        # One row shows the shape of predictions; nothing is traced.
+        assert traced_rows == [1]
+
+
 # -- several steps ---------------------------------------------------------------------
 
 
