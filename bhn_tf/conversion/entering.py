@@ -104,9 +104,10 @@ def _walk(layer, path):
 
 def _in_its_place(layer, make):
     """The built replacement of a layer inside; `None` if it stays."""
+    if not layer.built:
+        # The call of the layer around it has not used it.
+        return None
     if layers_in(layer):
-        if not layer.built:
-            return None
         copies = copy_network(layer, make, carry_over)
         is_changed = any(_differ(old, new) for old, new in copies.items())
         return copies[layer] if is_changed else None

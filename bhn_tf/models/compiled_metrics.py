@@ -55,7 +55,10 @@ def update_metrics(compiled, likelihood, raw_shapes, y, y_pred, sample_weight) -
     for unweighted, weighted, output in keras_adapter.compiled_metrics(
         compiled, outputs
     ):
-        output.update(unweighted, weighted)
+        for metric in unweighted:
+            output.seen_by(metric).update_unweighted(metric)
+        for metric in weighted:
+            output.seen_by(metric).update_weighted(metric)
 
 
 class _Output:
@@ -65,26 +68,31 @@ class _Output:
         self._likelihood, self._raw_shape = likelihood, (None, *raw_shape[1:])
         self._y, self._y_pred, self._weight = y, y_pred, weight
         self._mask = keras_adapter.mask_of(y_pred)
-        if getattr(likelihood, "ignore_class", None) is not None:
-            self._leave_missing_out()
 
-    def _leave_missing_out(self):
-        """Makes a missing label padding for metrics, as it is for the likelihood."""
+    def seen_by(self, metric):
+        """The output in which missing labels are padding, as for the likelihood."""
         part, shape = self._likelihood, self._raw_shape
-        has_label = part.has_label(part.coded_labels(self._y, shape), shape)
-        self._mask = both(part.counted_elements(shape, None, self._mask), has_label)
-        self._y_pred = keras_adapter.with_mask(self._y_pred, self._mask)
+        if getattr(part, "ignore_class", None) is None:
+            return self
+        y, y_pred = tf.convert_to_tensor(self._y), self._y_pred
+        has_label = part.has_label(part.coded_labels(y, shape), shape)
+        if has_label is None:
+            return self
+        function = keras_adapter.averaged_function(metric)
+        if function is not None:
+            y = tf.where(_with_rank(has_label, len(y.shape)), y, tf.zeros_like(y))
+            rank = tf.convert_to_tensor(function(y, y_pred)).shape.rank
+            if rank is not None and rank < len(shape) - 1:
+                # No mask fits values of rows or batches, such as overlaps of images.
+                return self
+        mask = both(part.counted_elements(shape, None, self._mask), has_label)
+        y_pred = keras_adapter.with_mask(tf.identity(y_pred), mask)
+        return _Output(part, shape, y, y_pred, self._weight)
 
-    def update(self, unweighted, weighted) -> None:
-        """Updates the output's unweighted and weighted metrics."""
-        if unweighted:
-            y = self._with_meaning(None)
-            for metric in unweighted:
-                metric.update_state(self._of_rank(metric, y, None), self._y_pred)
-        if weighted:
-            y = self._with_meaning(self._weight)
-            for metric in weighted:
-                self._update_weighted(metric, self._of_rank(metric, y, self._weight))
+    def update_unweighted(self, metric) -> None:
+        """Updates a metric of `metrics`."""
+        y = self._of_rank(metric, self._with_meaning(None), None)
+        metric.update_state(y, self._y_pred)
 
     def _with_meaning(self, weight):
         """Labels, in which those that neither count nor have a meaning are replaced."""
@@ -97,7 +105,7 @@ class _Output:
         kept = counted | part.valid_elements(coded, shape)
         has_label = part.has_label(coded, shape)
         if has_label is not None:
-            # Metrics, too, understand the number for a missing label.
+            # Metrics such as `MeanIoU` understand the number for a missing label.
             kept |= ~has_label
         # The prediction is a valid number, and 0 a valid class.
         other = tf.zeros_like(y) if part.is_of_classes else self._y_pred
@@ -115,8 +123,10 @@ class _Output:
         of_elements = _is_of_elements(self._mask) or _is_of_elements(weight)
         return y[..., None] if lacks_axis and is_mean and of_elements else y
 
-    def _update_weighted(self, metric, y):
+    def update_weighted(self, metric) -> None:
+        """Updates a metric of `weighted_metrics`."""
         y_pred, weight = self._y_pred, self._weight
+        y = self._of_rank(metric, self._with_meaning(weight), weight)
         is_mean = keras_adapter.averaged_function(metric) is not None
         if is_mean and self._mask is not None and weight is not None:
             # Keras multiplies masks and weights as they are: they need one rank.

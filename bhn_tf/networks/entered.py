@@ -6,12 +6,14 @@ been built. It is saved as its own configuration, with the replacements and thei
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
+from bhn_tf.layers.random_layer import RandomLayer
 
 
 class CannotBeEntered(Exception):
@@ -190,22 +192,40 @@ def _exchange(layer, path, twin):
 class _Reads(keras.StatelessScope):
     """Notes layers whose weights are read while they themselves are not called.
 
-    A kernel that is read so would be the direction, without the scales of a draw.
+    A kernel that is read so would be the direction, without the scales of a draw. Of
+    models and wrappers, the layers inside may also be called one by one.
     """
 
     def __init__(self, layers):
         super().__init__(initialize_variables=False)
-        self._owners = {id(v): layer for layer in layers for v in layer.variables}
+        self._owners: dict[int, list[keras.layers.Layer]] = {}
+        self._calls: dict[keras.layers.Layer, Callable | None] = {}
+        for layer in itertools.chain.from_iterable(map(_complete_alone, layers)):
+            self._calls[layer] = vars(layer).get("call")
+            for variable in layer.variables:
+                self._owners.setdefault(id(variable), []).append(layer)
         self._called: list[keras.layers.Layer] = []
         self.of_others: list[str] = []
 
+    def __enter__(self):
+        for layer in self._calls:
+            layer.call = self._noted(layer)
+        return super().__enter__()
+
+    def __exit__(self, *args, **kwargs):
+        super().__exit__(*args, **kwargs)
+        for layer, own_call in self._calls.items():
+            del layer.call
+            if own_call is not None:
+                layer.call = own_call
+
     def get_current_value(self, variable):
-        owner = self._owners.get(id(variable))
-        if owner is not None and owner not in self._called:
-            self.of_others.append(owner.name)
+        owners = self._owners.get(id(variable))
+        if owners and not any(owner in self._called for owner in owners):
+            self.of_others.append(owners[-1].name)
         return super().get_current_value(variable)
 
-    def noted(self, layer) -> Callable:
+    def _noted(self, layer) -> Callable:
         """The `call` of a layer, during which its weights are its own to read."""
         own_call = layer.call
 
@@ -218,6 +238,14 @@ class _Reads(keras.StatelessScope):
                 self._called.pop()
 
         return call
+
+
+def _complete_alone(layer) -> Iterator[keras.layers.Layer]:
+    """A layer and those inside that draw without it, so not the cells of an RNN."""
+    yield layer
+    if not isinstance(layer, RandomLayer):
+        for inner in keras_adapter.layers_inside(layer):
+            yield from _complete_alone(inner)
 
 
 def _require_replaced(layer, replaced, twins, called) -> None:
@@ -243,8 +271,7 @@ def _require_replaced(layer, replaced, twins, called) -> None:
         lambda shape, dtype: specs.append(tf.TensorSpec(shape, dtype)),
     )
     reads = _Reads(twins)
-    for twin in twins:
-        twin.call = reads.noted(twin)
+    unbuilt = [inner for inner in keras_adapter.layers_of(layer) if not inner.built]
     modes: list[dict] = [{}]
     if keras_adapter.takes_training(layer) and "training" not in called["kwargs"]:
         modes.append({"training": True})
@@ -265,8 +292,9 @@ def _require_replaced(layer, replaced, twins, called) -> None:
                     "list or a dictionary"
                 ) from error
             raise
-    for twin in twins:
-        del twin.call
+    late = [inner.name for inner in unbuilt if inner.built]
+    if late:
+        raise CannotBeEntered(f"it calls {late[0]!r} in training alone")
     if reads.of_others:
         raise CannotBeEntered(
             f"it reads weights of {reads.of_others[0]!r} itself, beside calling it"

@@ -88,6 +88,59 @@ class OnlyInTraining(Closure):
 
 
 @register
+class LateInTraining(layers.Layer):
+    """Calls a layer in training alone, and another one never."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+        self.late = layers.Dense(4, name="late")
+        self.unused = layers.Dense(4, name="unused")
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, inputs, training=None):
+        hidden = self.dense(inputs)
+        return self.late(hidden) if training else hidden
+
+
+@register
+class Unused(LateInTraining):
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+@register
+class OneByOne(layers.Layer):
+    """Calls the layers of a model and of a wrapper itself."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.steps = keras.Sequential(
+            [layers.Input((5, 4)), layers.Dense(4, name="up"), layers.Dense(4)]
+        )
+        self.each = layers.TimeDistributed(layers.Dense(4, name="dense"), name="each")
+
+    def call(self, inputs):
+        for step in self.steps.layers:
+            inputs = step(inputs)
+        return self.each.layer(self.each(inputs))
+
+
+@register
+class CallsCell(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.rnn = layers.SimpleRNN(4, return_sequences=True, name="rnn")
+
+    def call(self, inputs):
+        hidden = self.rnn(inputs)
+        last, _ = self.rnn.cell(hidden[:, 0], [hidden[:, -1]])
+        return hidden + last[:, None]
+
+
+@register
 class Tied(layers.Layer):
     """Reads the kernel of a layer that it also calls."""
 
@@ -221,6 +274,8 @@ def test_training_answers_and_files(entered, tmp_path):
     [
         (Closure, "it calls 'dense' by another way than an attribute"),
         (OnlyInTraining, "it calls 'dense' by another way than an attribute"),
+        (LateInTraining, "it calls 'late' in training alone"),
+        (CallsCell, "it reads weights of 'rnn' itself, beside calling it"),
         (Tied, "it reads weights of 'dense' itself, beside calling it"),
         (Normalized, "holds 'norm', which cancels the scales of what comes before"),
         (WithoutTwins, "holds no layer that has a twin"),
@@ -233,6 +288,19 @@ def test_what_is_left_as_it_is(layer, reason):
     assert row.num_random == 0 and reason in row.reason
     assert type(model.primary.get_layer("own")) is layer
     assert_equal_at_centre(network, model)
+
+
+@pytest.mark.parametrize(
+    ("layer", "num_random"), [(OneByOne, 4 + 4 + 4), (Unused, 4)], ids=str
+)
+def test_layers_that_it_calls_one_by_one_or_never(layer, num_random):
+    network = network_of(layer(name="own"))
+    model = convert(network)
+    assert model.conversion_report["own"].num_random == num_random
+    assert_equal_at_centre(network, model)
+    x, g = keras_networks.inputs_of(network), model.sample_scales(1, seed=1)[0]
+    drawn = model.draw(scales=g)
+    np.testing.assert_allclose(drawn(x), model(x, scales=g), rtol=1e-4, atol=1e-5)
 
 
 def test_whole_kernels_do_not_mind_a_normalisation():

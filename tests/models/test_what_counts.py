@@ -141,6 +141,39 @@ def test_metrics_do_not_see_missing_labels(void, is_weighted):
     assert logs["expected_calibration_error"] == pytest.approx(float(wanted), 1e-4)
 
 
+def right_in_row(y, p):
+    """A metric with a value for each row, such as the overlap in an image."""
+    is_right = tf.cast(y, tf.int64) == tf.argmax(p, axis=-1)
+    return tf.reduce_mean(tf.cast(is_right, "float32"), axis=-1)
+
+
+def largest(y, p):
+    """A metric with one value for a batch."""
+    return tf.reduce_max(p)
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_missing_labels_and_metrics_of_all_kinds(run_eagerly):
+    network = keras.Sequential([keras.Input((STEPS, 2)), keras.layers.Dense(3)])
+    likelihood = bhn_tf.likelihoods.Categorical(ignore_class=255)
+    model = bhn_tf.baselines.Deterministic(network, likelihood)
+    overlap = keras.metrics.MeanIoU(3, ignore_class=255, sparse_y_pred=False)
+    metrics = ["sparse_categorical_crossentropy", overlap, right_in_row, largest]
+    model.compile("sgd", metrics=metrics, run_eagerly=run_eagerly)
+    classes = GENERATOR.integers(0, 3, size=(ROWS, STEPS))
+    labels = np.where(REAL, classes, 255)
+    logs = model.evaluate(SEQUENCES, labels, ROWS, return_dict=True, verbose=0)
+    p = model.predict(SEQUENCES, verbose=0)
+    nll = -np.log(np.take_along_axis(p, classes[..., None], axis=-1))[..., 0]
+    assert logs["sparse_categorical_crossentropy"] == pytest.approx(nll[REAL].mean())
+    overlap.reset_state()
+    assert logs[overlap.name] == pytest.approx(float(overlap(labels, p)))
+    assert logs["right_in_row"] == pytest.approx(
+        float(np.mean(right_in_row(labels, p)))
+    )
+    assert logs["largest"] == pytest.approx(p.max())
+
+
 def test_metrics_do_not_see_what_is_masked():
     y = np.where(REAL, GENERATOR.normal(size=REAL.shape), 0.0)[..., None]
     stock = tagger()
