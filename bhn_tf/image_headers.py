@@ -1,9 +1,11 @@
-"""The size of an encoded image, from its header, before anything is decoded.
+"""The size of an encoded image and its way up, from its header, before it is decoded.
 
 A file of 2 MB can hold 20,000 x 20,000 pixels, so decoding it first could exhaust
-memory.
+memory. Cameras store a photograph as the sensor lay, and say in the header how it is to
+be turned; TensorFlow does not read that.
 """
 
+import functools
 import struct
 from typing import NamedTuple
 
@@ -19,14 +21,19 @@ _GIF = b"GIF8"
 # First bytes of a GIF's blocks: an image, and the end of the file.
 _GIF_IMAGE = 0x2C
 _GIF_TRAILER = 0x3B
+# Second bytes of a JPEG's markers: what Exif data are in, and where pixels begin.
+_JPEG_APP1 = 0xE1
+_JPEG_PIXELS = 0xDA
+_EXIF = b"Exif\0\0"
+_EXIF_ORIENTATION = 0x0112
 
 
 class ImageSize(NamedTuple):
     """Size of an encoded image.
 
     Attributes:
-        height: Rows of pixels; for a GIF, of its first picture.
-        width: Columns of pixels.
+        height: Rows of pixels as the image is shown; for a GIF, of its first picture.
+        width: Columns of pixels as the image is shown.
         num_pixels: Pixels that decoding unpacks; for a GIF, of all pictures.
     """
 
@@ -63,8 +70,8 @@ def size_of(contents: bytes) -> ImageSize:
         if contents.startswith(_PNG):
             return _sized(*reversed(struct.unpack_from(">II", contents, 16)))
         if contents.startswith(_JPEG):
-            height, width, _ = tf.io.extract_jpeg_shape(contents).numpy().tolist()
-            return _sized(height, width)
+            size = tf.io.extract_jpeg_shape(contents).numpy().tolist()[:2]
+            return _sized(*(reversed(size) if orientation_of(contents) > 4 else size))
         if contents.startswith(_BMP):
             width, height = struct.unpack_from("<ii", contents, 18)
             _refuse_palette(contents)
@@ -75,6 +82,73 @@ def size_of(contents: bytes) -> ImageSize:
     except (struct.error, IndexError, tf.errors.InvalidArgumentError) as error:
         raise ValueError("The header of the image is damaged.") from error
     raise ValueError("The bytes are no PNG, JPEG, BMP or GIF image.")
+
+
+def orientation_of(contents: bytes) -> int:
+    """Returns how a JPEG is to be turned, as Exif numbers it from 1 to 8.
+
+    Args:
+        contents: The encoded image.
+
+    Returns:
+        1, "as stored", also for other formats, and if there is no such number.
+
+    Example:
+        >>> orientation_of(tf.io.encode_jpeg(tf.zeros([2, 2, 1], tf.uint8)).numpy())
+        1
+    """
+    try:
+        found = _exif_orientation(contents) if contents.startswith(_JPEG) else 1
+    except (struct.error, IndexError):
+        found = 1
+    return found if 1 <= found <= 8 else 1
+
+
+def upright(image: tf.Tensor, contents) -> tf.Tensor:
+    """Turns a decoded image as its header says, which is how it is shown.
+
+    Args:
+        image: [height, width, channels] as TensorFlow decodes it.
+        contents: What it was decoded from: bytes, or a scalar of a graph.
+    """
+    if isinstance(contents, bytes):
+        number = tf.constant(orientation_of(contents), tf.int64)
+    else:
+        number = tf.numpy_function(orientation_of, [contents], tf.int64, stateful=False)
+    # From 5 on, rows are columns; then the same four mirrorings follow again.
+    image = tf.cond(number > 4, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+    mirroring = (number - 1) % 4
+    for axis, mirrored in ((0, mirroring >= 2), (1, (mirroring + 1) // 2 == 1)):
+        flip = functools.partial(tf.reverse, image, [axis])
+        image = tf.cond(mirrored, flip, functools.partial(tf.identity, image))
+    return image
+
+
+def _exif_orientation(contents) -> int:
+    """Looks through the blocks before the pixels."""
+    at = 2
+    while contents[at] == 0xFF and contents[at + 1] != _JPEG_PIXELS:
+        if contents[at + 1] == 0xFF:
+            # Markers may begin with more such bytes than one.
+            at += 1
+            continue
+        (size,) = struct.unpack_from(">H", contents, at + 2)
+        block = contents[at + 4 : at + 2 + size]
+        if contents[at + 1] == _JPEG_APP1 and block.startswith(_EXIF):
+            return _tiff_orientation(block[len(_EXIF) :])
+        at += 2 + size
+    return 1
+
+
+def _tiff_orientation(block) -> int:
+    order = "<" if block.startswith(b"II") else ">"
+    (at,) = struct.unpack_from(f"{order}I", block, 4)
+    (count,) = struct.unpack_from(f"{order}H", block, at)
+    for entry in range(at + 2, at + 2 + 12 * count, 12):
+        tag, _, _, value = struct.unpack_from(f"{order}HHIH", block, entry)
+        if tag == _EXIF_ORIENTATION:
+            return value
+    return 1
 
 
 def _sized(height, width) -> ImageSize:

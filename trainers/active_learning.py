@@ -174,9 +174,10 @@ def run(config: Config) -> dict:
 def _sized(config: Config) -> Config:
     if not config.is_smoke:
         return config
-    small = dict(num_seeds=1, num_rounds=2, candidate_size=200, num_samples=4)
-    epochs = config.epochs or 5
-    return dataclasses.replace(config, **small, filters=4, units=(16,), epochs=epochs)
+    most = dict(num_seeds=1, num_rounds=2, candidate_size=200, num_samples=4, filters=4)
+    small = {name: min(getattr(config, name), limit) for name, limit in most.items()}
+    units = tuple(min(each, 16) for each in config.units)
+    return dataclasses.replace(config, **small, units=units, epochs=config.epochs or 5)
 
 
 # -- data and models ---------------------------------------------------------------

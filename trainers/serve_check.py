@@ -229,7 +229,11 @@ def _of_rest(address, model_name):
 def _of_grpc(address, model_name):
     try:
         import grpc
-        from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+        from tensorflow_serving.apis import (
+            get_model_metadata_pb2,
+            predict_pb2,
+            prediction_service_pb2_grpc,
+        )
     except ImportError as error:
         raise UsageProblem(
             f"--protocol=grpc needs another package ({error}); install it with: "
@@ -239,17 +243,37 @@ def _of_grpc(address, model_name):
         grpc.insecure_channel(address)
     )
 
-    def ask(body):
-        request = predict_pb2.PredictRequest()
+    def answer(call, request):
         request.model_spec.name = model_name
-        request.model_spec.signature_name = body["signature_name"]
-        for key, value in body["inputs"].items():
-            dtype = tf.uint8 if key == "inputs" else tf.int32
-            request.inputs[key].CopyFrom(tf.make_tensor_proto(value, dtype))
         try:
-            outputs = stub.Predict(request, timeout=_SECONDS).outputs
+            return call(request, timeout=_SECONDS)
         except grpc.RpcError as error:
             raise UsageProblem(f"--address={address}: {error.details()}") from error
+
+    def served_dtypes(signature_name):
+        request = get_model_metadata_pb2.GetModelMetadataRequest()
+        request.metadata_field.append("signature_def")
+        found = get_model_metadata_pb2.SignatureDefMap()
+        answer(stub.GetModelMetadata, request).metadata["signature_def"].Unpack(found)
+        inputs = found.signature_def[signature_name].inputs
+        return {key: tf.dtypes.as_dtype(info.dtype) for key, info in inputs.items()}
+
+    def ask(body):
+        signature_name = body["signature_name"]
+        dtypes = served_dtypes(signature_name)
+        request = predict_pb2.PredictRequest()
+        request.model_spec.signature_name = signature_name
+        for key, value in body["inputs"].items():
+            try:
+                proto = tf.make_tensor_proto(value, dtypes[key])
+            except (LookupError, TypeError, ValueError) as error:
+                raise UsageProblem(
+                    f"--address={address}: {signature_name} of --model_name="
+                    f"{model_name} does not take the {key!r} of the requests, which "
+                    f"are those of another model ({error!r:.300})."
+                ) from error
+            request.inputs[key].CopyFrom(proto)
+        outputs = answer(stub.Predict, request).outputs
         return {key: tf.make_ndarray(value) for key, value in outputs.items()}
 
     return ask

@@ -11,7 +11,7 @@ from bhn_tf.data.images import to_unit_range
 from bhn_tf.data.prepared_folders import sub_folders
 from bhn_tf.data.sources import Arrays, Source
 from bhn_tf.image_folders import SUFFIXES, images_in, read_image
-from bhn_tf.image_headers import MAX_PIXELS, size_of
+from bhn_tf.image_headers import MAX_PIXELS, size_of, upright
 from bhn_tf.user_warnings import warn_user
 
 
@@ -38,7 +38,8 @@ def class_folders_source(folder: Path) -> Source:
     images are ordered by class, then file name. Files that cannot be decoded, or would
     unpack to more than 33 million pixels, are left out with one warning that counts and
     names them (the published notMNIST_small has two). Names that start with a dot and
-    files that are not images are ignored.
+    files that are not images are ignored. Photographs are turned the way up that viewers
+    show them (Exif orientation).
 
     Args:
         folder: the folder that holds the class folders.
@@ -94,7 +95,8 @@ def _decode(file: Path) -> np.ndarray | None:
         # A small file can unpack to more than fits into memory.
         if size_of(contents).num_pixels > MAX_PIXELS:
             return None
-        return tf.io.decode_image(contents, expand_animations=False).numpy()
+        image = tf.io.decode_image(contents, expand_animations=False)
+        return upright(image, contents).numpy()
     except (OSError, ValueError, tf.errors.OpError):
         return None
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bhn_tf.image_folders import SUFFIXES, images_in, read_image
-from bhn_tf.image_headers import MAX_PIXELS, size_of
+from bhn_tf.image_headers import MAX_PIXELS, size_of, upright
 from bhn_tf.scoring.batches import (
     Batch,
     as_rows,
@@ -47,7 +47,7 @@ def check_takes_images(spec: tf.TensorSpec, name: str) -> None:
 
 
 def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns an image in the channels of the model, grey or colour.
+    """Returns an image, the way up it is shown, in the channels of the model.
 
     The header is read first, so that an image that is too large is never unpacked.
 
@@ -68,9 +68,10 @@ def decode(contents, spec: tf.TensorSpec) -> tf.Tensor:
     dtype = tf.uint8 if spec.dtype == tf.uint8 else tf.float32
 
     def decoded(channels):
-        return tf.io.decode_image(
+        image = tf.io.decode_image(
             contents, channels=channels, dtype=dtype, expand_animations=False
         )
+        return upright(image, contents)
 
     try:
         if spec.shape[-1] == 3:

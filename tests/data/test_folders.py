@@ -97,3 +97,19 @@ def test_real_letters(shared_data):
     assert x.shape == (len(files), 28, 28, 1)
     assert (x.min(), x.max()) == (0.0, 1.0)
     np.testing.assert_array_equal(y, [ord(f.parent.name) - ord("A") for f in files])
+
+
+def test_photographs_are_the_way_up_they_are_shown(tmp_path):
+    pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
+    for name, orientation, size in (("a", 1, (16, 24)), ("b", 6, (24, 16))):
+        photograph = pillow.new("L", size)
+        photograph.paste(250, (0, 0, 8, 8))
+        exif = photograph.getexif()
+        exif[0x0112] = orientation
+        (tmp_path / name).mkdir()
+        photograph.save(tmp_path / name / "x.jpg", exif=exif, quality=100)
+    x, _ = data.load(tmp_path)["all"]
+    assert x.shape == (2, 24, 16, 1)
+    # Turned by a quarter to the right, the bright corner is on the right.
+    assert x[0, 0, 0] > 0.9 and x[0, 0, -1] < 0.1
+    assert x[1, 0, 0] < 0.1 and x[1, 0, -1] > 0.9

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bhn_tf import scoring
 from bhn_tf.baselines import Deterministic
-from bhn_tf.image_headers import size_of
+from bhn_tf.image_headers import orientation_of, size_of
 from bhn_tf.scoring import image_files
 from tests.scoring.scored_files import check, example, read, score, write_records
 
@@ -81,6 +81,47 @@ def test_grey_is_made_of_every_format(form, mode):
     (in_graph,) = files.map(lambda contents: image_files.decode(contents, spec))
     for grey in (image_files.decode(file.getvalue(), spec), in_graph):
         np.testing.assert_allclose(grey, np.full([3, 5, 1], 60), atol=1)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
+def test_a_photograph_is_scored_the_way_up_it_is_shown(orientation, channels):
+    pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
+    from PIL import ImageOps
+
+    stored = np.zeros([16, 24, 3], "uint8")
+    stored[:8, :8] = 250
+    photograph = pillow.fromarray(stored)
+    exif = photograph.getexif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    photograph.save(file, "JPEG", exif=exif, quality=100)
+    shown = np.asarray(ImageOps.exif_transpose(pillow.open(file)))
+    height, width, _ = shown.shape
+    assert size_of(file.getvalue())[:2] == (height, width)
+    spec = tf.TensorSpec([None, height, width, channels], tf.uint8)
+    files = tf.data.Dataset.from_tensors(file.getvalue())
+    (in_graph,) = files.map(lambda contents: image_files.decode(contents, spec))
+    for image in (image_files.decode(file.getvalue(), spec), in_graph):
+        assert image.shape == (height, width, channels)
+        distance = np.abs(image.numpy().astype(int) - shown[..., :channels])
+        assert distance.max() <= 3
+
+
+def test_a_damaged_exif_block_leaves_a_photograph_as_stored():
+    pillow = pytest.importorskip("PIL.Image", reason="images are written by Pillow")
+    exif = pillow.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    pillow.new("L", (5, 3)).save(file, "JPEG", exif=exif)
+    contents = file.getvalue()
+    assert orientation_of(contents) == 6
+    at = contents.index(b"Exif")
+    for place in range(at + 6, at + 26):
+        for byte in (b"\0", b"\xff"):
+            damaged = contents[:place] + byte + contents[place + 1 :]
+            assert 1 <= orientation_of(damaged) <= 8
+    assert orientation_of(contents[: at + 20]) == 1
 
 
 def test_a_table_of_colours_is_not_taken_for_grey():

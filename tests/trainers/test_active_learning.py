@@ -58,6 +58,12 @@ def test_a_smoke_run_has_the_epochs_that_are_given():
         assert active_learning._sized(config).epochs == expected
 
 
+def test_a_smoke_run_is_no_larger_than_what_is_given():
+    given = dict(num_rounds=1, candidate_size=50, num_samples=3, filters=2, units=(8,))
+    sized = active_learning._sized(active_learning.Config(smoke=True, **given))
+    assert given == {name: getattr(sized, name) for name in given}
+
+
 def test_the_first_labels_are_as_many_of_each_class():
     labels = np.random.default_rng(0).integers(3, size=60)
     ids = active_learning._initial_ids(labels, 2, seed=0)

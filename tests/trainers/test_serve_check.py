@@ -1,5 +1,6 @@
 """The served example: its README, its answers, and a check that is able to fail."""
 
+import contextlib
 import dataclasses
 import http.server
 import json
@@ -109,14 +110,33 @@ def test_over_rest(rest):
         serve_check.run(dataclasses.replace(CONFIG, address=rest, model_name="other"))
 
 
-def test_over_grpc(ask):
+@contextlib.contextmanager
+def grpc_server(path):
+    """The address of a server of gRPC that answers as the SavedModel in a folder."""
     grpc = pytest.importorskip("grpc", reason="gRPC needs tensorflow-serving-api")
     pytest.importorskip(
         "tensorflow_serving.apis", reason="gRPC needs tensorflow-serving-api"
     )
-    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow_serving.apis import (
+        get_model_metadata_pb2,
+        predict_pb2,
+        prediction_service_pb2_grpc,
+    )
+
+    ask = serve_check.of_saved_model(path)
+    contents = (pathlib.Path(path) / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(contents).meta_graphs
 
     class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def GetModelMetadata(self, request, context):  # noqa: N802
+            signatures = get_model_metadata_pb2.SignatureDefMap(
+                signature_def=graph.signature_def
+            )
+            response = get_model_metadata_pb2.GetModelMetadataResponse()
+            response.metadata["signature_def"].Pack(signatures)
+            return response
+
         def Predict(self, request, context):  # noqa: N802 (the service's name)
             inputs = {k: tf.make_ndarray(v) for k, v in request.inputs.items()}
             name = request.model_spec.signature_name
@@ -133,10 +153,41 @@ def test_over_grpc(ask):
     port = server.add_insecure_port("localhost:0")
     server.start()
     try:
-        address = f"localhost:{port}"
-        serve_check.run(dataclasses.replace(CONFIG, address=address, protocol="grpc"))
+        yield f"localhost:{port}"
     finally:
         server.stop(None).wait()
+
+
+def test_over_grpc():
+    path = serve_check.latest_version(CONFIG.saved_model)
+    with grpc_server(path) as address:
+        serve_check.run(dataclasses.replace(CONFIG, address=address, protocol="grpc"))
+
+
+def test_a_model_of_floats_over_grpc(tmp_path):
+    path = networks.bayesian().export(tmp_path / "model", num_samples=4)
+    (tmp_path / "requests").mkdir()
+    bodies = {"serving_default": {}, "sample": {"num_samples": 2, "seed": 1}}
+    for name, more in bodies.items():
+        (key, spec), *_ = serve_check.ServedModel(path).input_specs.items()
+        inputs = {key: np.full([2, *spec.shape[1:]], 0.5).tolist(), **more}
+        body = {"signature_name": name, "inputs": inputs}
+        (tmp_path / "requests" / f"{name}.json").write_text(json.dumps(body))
+        bodies[name] = body
+    answers = map(serve_check.of_saved_model(path), bodies.values())
+    answers = [{k: v.tolist() for k, v in answer.items()} for answer in answers]
+    answers = dict(zip(bodies, answers, strict=True))
+    (tmp_path / "requests" / "answers.json").write_text(json.dumps(answers))
+    with grpc_server(path) as address:
+        config = serve_check.Config(
+            address=address, protocol="grpc", requests=str(tmp_path / "requests")
+        )
+        serve_check.run(config)
+        body = {**bodies["sample"], "inputs": {"picture": [[0.5]]}}
+        (tmp_path / "requests" / "sample.json").write_text(json.dumps(body))
+        message = "--address=.*: sample .*'picture'.* of another model"
+        with pytest.raises(UsageProblem, match=message):
+            serve_check.run(config)
 
 
 # -- what is wrong is said -------------------------------------------------------------
