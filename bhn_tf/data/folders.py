@@ -38,8 +38,8 @@ def class_folders_source(folder: Path) -> Source:
     images are ordered by class, then file name. Files that cannot be decoded, or would
     unpack to more than 33 million pixels, are left out with one warning that counts and
     names them (the published notMNIST_small has two). Names that start with a dot and
-    files that are not images are ignored. Photographs are turned the way up that they are
-    shown (Exif orientation).
+    files that are not images are ignored. Photographs are turned the way up that they
+    are shown (Exif orientation).
 
     Args:
         folder: the folder that holds the class folders.
