@@ -18,7 +18,7 @@ GENERATED = (
 
 
 class Layers:
-    """Makes the layers of a network, in their order.
+    """Makes the layers of one network, in their order, and names them by it.
 
     Args:
         generated: What the hypernet generates for each layer with a kernel, in order;
@@ -30,6 +30,7 @@ class Layers:
     def __init__(self, generated: Sequence[str] = (), **options):
         self._generated = list(generated)
         self._options = options
+        self._number = 0
 
     def dense(self, units: int, activation=None) -> keras.layers.Layer:
         """A dense layer."""
@@ -48,7 +49,10 @@ class Layers:
         )
 
     def _made(self, plain, weight_norm, *args, **kwargs):
-        kwargs |= self._options
+        self._number += 1
+        # Keras would count on from network to network of the process.
+        name = f"{plain.__name__.lower()}_{self._number}"
+        kwargs |= {**self._options, "name": name}
         if not self._generated:
             return plain(*args, **kwargs)
         random = self._generated[0]

@@ -101,8 +101,11 @@ def _draw_reliability(ax: "Axes", name: str, found: Reliability, index: int) -> 
     enough = count >= _FEW_ROWS
     # Unclipped, so that markers at 0 and 1 are drawn whole.
     shared: dict[str, Any] = {"color": color, "marker": marker(index), "clip_on": False}
-    ax.plot(confidence[~enough], accuracy[~enough], **shared, **_FEW_MARKER)
-    ax.plot(confidence[enough], accuracy[enough], linestyle="", markersize=4, **shared)
+    many_marker = {"linestyle": "", "markersize": 4}
+    for shown, of_rows in ((~enough, _FEW_MARKER), (enough, many_marker)):
+        # The layout would leave room for unclipped markers of no bin, in a corner.
+        if shown.any():
+            ax.plot(confidence[shown], accuracy[shown], **shared, **of_rows)
     label = f"{name} (ECE {100 * error:.2g} %)"
     ax.plot([], [], label=label, marker=marker(index), markersize=4, **style)
 

@@ -144,6 +144,16 @@ def test_reliability_shows_the_error_that_the_metric_computes(predictions):
         np.testing.assert_array_equal(values, expected)
 
 
+@pytest.mark.parametrize("num_methods", [1, 5])
+def test_reliability_without_bins_of_few_rows_is_not_squashed(num_methods):
+    probabilities = np.full([1_000, 10], 0.1) + np.eye(10)[0] * 1e-3
+    methods = {f"method {index}": probabilities for index in range(num_methods)}
+    figure = plots.reliability_diagram(np.zeros(1_000, int), methods)
+    figure.canvas.draw()
+    heights = [ax.get_window_extent().height for ax in figure.axes]
+    assert heights[0] > 150 and heights[1] > 50
+
+
 def test_reliability_marks_bins_of_few_rows():
     probabilities = np.tile([[0.9, 0.1]], (40, 1))
     probabilities[:3] = [0.4, 0.6]

@@ -10,6 +10,7 @@ from trainers import (
     anomaly_detection,
     classification,
 )
+from trainers.networks import Layers, convolutional
 
 COMPARING = (classification, anomaly_detection, adversarial_detection)
 
@@ -44,3 +45,12 @@ def test_images_too_small_for_a_learner_are_named(tmp_path):
     flags = {"flow_units": (4,), "filters": 2, "units": (4,), "candidate_size": 10}
     message = r"--network=cnn --filters=2: no network .* \(8, 8, 1\)"
     check_refused(active_learning, message, tmp_path / "run", flags)
+
+
+@pytest.mark.parametrize("generated", [[], ["scale"]])
+def test_layers_are_named_by_their_place_in_every_network(generated):
+    """Names are in results, which must not tell what the process had made before."""
+    for _ in range(2):
+        network = convolutional((8, 8, 1), (2,), (3,), 2, Layers(generated))
+        names = [layer.name for layer in network.layers if layer.weights]
+        assert names == ["conv2d_1", "dense_2", "dense_3"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bhn_tf import data
+from bhn_tf import conformal, data
 from bhn_tf.baselines import Deterministic
 from bhn_tf.serving.problems import ScoringProblem
 from bhn_tf.serving.signatures import MOST_SAMPLES
@@ -76,11 +76,13 @@ def test_the_example_bounds_the_draws_of_a_request(ask, num_samples):
 # -- servers that stand in for TensorFlow Serving ------------------------------------
 
 
-@pytest.fixture
-def rest(ask):
+@contextlib.contextmanager
+def rest_server(ask, model_name="digits"):
+    """The address of a server that answers over REST by a function."""
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            if self.path != "/v1/models/digits:predict":
+            if self.path != f"/v1/models/{model_name}:predict":
                 self.send_error(404, "Servable not found")
                 return
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -97,17 +99,21 @@ def rest(ask):
     server = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"localhost:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"localhost:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
-def test_over_rest(rest):
-    found = serve_check.run(dataclasses.replace(CONFIG, address=rest))
-    assert set(found) == {"serving_default", "sample", "deterministic"}
-    with pytest.raises(UsageProblem, match="404"):
-        serve_check.run(dataclasses.replace(CONFIG, address=rest, model_name="other"))
+def test_over_rest(ask):
+    with rest_server(ask) as address:
+        config = dataclasses.replace(CONFIG, address=address)
+        found = serve_check.run(config)
+        assert set(found) == {"serving_default", "sample", "deterministic"}
+        with pytest.raises(UsageProblem, match="404"):
+            serve_check.run(dataclasses.replace(config, model_name="other"))
 
 
 @contextlib.contextmanager
@@ -164,30 +170,46 @@ def test_over_grpc():
         serve_check.run(dataclasses.replace(CONFIG, address=address, protocol="grpc"))
 
 
-def test_a_model_of_floats_over_grpc(tmp_path):
-    path = networks.bayesian().export(tmp_path / "model", num_samples=4)
-    (tmp_path / "requests").mkdir()
-    bodies = {"serving_default": {}, "sample": {"num_samples": 2, "seed": 1}}
-    for name, more in bodies.items():
-        (key, spec), *_ = serve_check.ServedModel(path).input_specs.items()
-        inputs = {key: np.full([2, *spec.shape[1:]], 0.5).tolist(), **more}
-        body = {"signature_name": name, "inputs": inputs}
-        (tmp_path / "requests" / f"{name}.json").write_text(json.dumps(body))
-        bodies[name] = body
-    answers = map(serve_check.of_saved_model(path), bodies.values())
-    answers = [{k: v.tolist() for k, v in answer.items()} for answer in answers]
-    answers = dict(zip(bodies, answers, strict=True))
-    (tmp_path / "requests" / "answers.json").write_text(json.dumps(answers))
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """A calibrated model of floats, and a folder of requests to it."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    x, y = networks.data()
+    model = conformal.calibrate(networks.bayesian(), x, y, num_samples=2)
+    path = model.export(folder / "mine")
+    answers = {}
+    for name, more in {"serving_default": {}, "predict_set": {"level": 0.75}}.items():
+        body = {"signature_name": name, "inputs": {"inputs": x[:3].tolist(), **more}}
+        (folder / f"{name}.json").write_text(json.dumps(body))
+        found = serve_check.of_saved_model(path)(body)
+        answers[name] = {key: value.tolist() for key, value in found.items()}
+    (folder / "answers.json").write_text(json.dumps(answers))
+    return path, folder
+
+
+def test_a_calibrated_model_over_rest(calibrated):
+    path, folder = calibrated
+    config = serve_check.Config(model_name="mine", requests=str(folder))
+    with rest_server(serve_check.of_saved_model(path), "mine") as address:
+        found = serve_check.run(dataclasses.replace(config, address=address))
+    assert list(found["predict_set"]) == ["set"]
+
+
+def test_a_calibrated_model_over_grpc(calibrated, tmp_path):
+    path, folder = calibrated
     with grpc_server(path) as address:
         config = serve_check.Config(
-            address=address, protocol="grpc", requests=str(tmp_path / "requests")
+            address=address, protocol="grpc", model_name="mine", requests=str(folder)
         )
         serve_check.run(config)
-        body = {**bodies["sample"], "inputs": {"picture": [[0.5]]}}
-        (tmp_path / "requests" / "sample.json").write_text(json.dumps(body))
-        message = "--address=.*: sample .*'picture'.* of another model"
+        shutil.copytree(folder, tmp_path / "other")
+        body = {"signature_name": "predict_set", "inputs": {"picture": [[0.5]]}}
+        (tmp_path / "other" / "predict_set.json").write_text(json.dumps(body))
+        message = "--address=.*: predict_set .*'picture'.* of another model"
         with pytest.raises(UsageProblem, match=message):
-            serve_check.run(config)
+            serve_check.run(
+                dataclasses.replace(config, requests=str(tmp_path / "other"))
+            )
 
 
 # -- what is wrong is said -------------------------------------------------------------
@@ -201,6 +223,21 @@ def test_a_wrong_answer_is_found(tmp_path):
     (requests / "answers.json").write_text(json.dumps(answers))
     with pytest.raises(UsageProblem, match="deterministic: mean"):
         serve_check.run(dataclasses.replace(CONFIG, requests=str(requests)))
+
+
+def test_frozen_draws_that_are_not_on_file_are_found(ask):
+    answers = json.loads((FOLDER / "requests" / "answers.json").read_text())
+
+    def frozen(body):
+        is_drawn = body["signature_name"] == "serving_default"
+        found = answers["serving_default"] if is_drawn else ask(body)
+        return {
+            key: np.asarray(value) + 0.01 * is_drawn for key, value in found.items()
+        }
+
+    with rest_server(frozen) as address:
+        with pytest.raises(UsageProblem, match="the model is frozen"):
+            serve_check.run(dataclasses.replace(CONFIG, address=address))
 
 
 @pytest.mark.parametrize(
