@@ -228,16 +228,19 @@ def test_a_wrong_answer_is_found(tmp_path):
 def test_frozen_draws_that_are_not_on_file_are_found(ask):
     answers = json.loads((FOLDER / "requests" / "answers.json").read_text())
 
-    def frozen(body):
-        is_drawn = body["signature_name"] == "serving_default"
-        found = answers["serving_default"] if is_drawn else ask(body)
-        return {
-            key: np.asarray(value) + 0.01 * is_drawn for key, value in found.items()
-        }
+    drawn = {
+        key: np.asarray(value) + 0.01
+        for key, value in answers["serving_default"].items()
+    }
 
-    with rest_server(frozen) as address:
-        with pytest.raises(UsageProblem, match="the model is frozen"):
-            serve_check.run(dataclasses.replace(CONFIG, address=address))
+    def frozen(body):
+        return drawn if body["signature_name"] == "serving_default" else ask(body)
+
+    with (
+        rest_server(frozen) as address,
+        pytest.raises(UsageProblem, match="the model is frozen"),
+    ):
+        serve_check.run(dataclasses.replace(CONFIG, address=address))
 
 
 @pytest.mark.parametrize(
