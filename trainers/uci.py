@@ -166,7 +166,7 @@ def _rivals(config: Config) -> dict:
     is_default = config.rivals == type(config).rivals
     if not config.rivals or (is_default and not path.exists()):
         return {}
-    mend = "`python -m benchmarks.uci_rivals` writes it."
+    mend = "`python -m benchmarks.uci_rivals` writes it; --rivals= does without."
     found = read_json(path, dict, mend)
     with making_sense_of(path, mend):
         rows = [
