@@ -6,8 +6,8 @@
 
 Without an address the SavedModel itself is asked, without any server. Answers that are
 seeded or without noise have to equal those on file; `serving_default`, which draws
-anew, has to come near them, and has to differ between two requests. With `--frozen`,
-for models whose draws are frozen, as those of calibrated ones are, it has to equal them.
+anew, has to come near them, and has to differ between two requests. With `--frozen`, it
+has to equal them: for models whose draws are frozen, such as calibrated ones.
 """
 
 import dataclasses
