@@ -2,8 +2,8 @@
 
 A label of weight 0, or under a mask, may be anything, and 0 times NaN is NaN: if it has
 no meaning, another one replaces it. Labels with a meaning stay, so that all numbers are
-those of stock Keras; only what `Categorical(ignore_class=)` takes for missing is padding
-here, as in the likelihood, where stock Keras counts it as wrong.
+those of stock Keras. Only what `Categorical(ignore_class=)` takes for missing is
+padding here, as in the likelihood; stock Keras counts it as wrong.
 """
 
 import keras
