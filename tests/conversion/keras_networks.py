@@ -207,7 +207,7 @@ def sequence():
             layers.Bidirectional(
                 layers.LSTM(3, return_sequences=True, name="lstm"), name="lstm"
             ),
-            layers.TimeDistributed(layers.Dense(4), name="distributed"),
+            layers.TimeDistributed(layers.Dense(4, name="step"), name="distributed"),
             layers.LayerNormalization(name="layer_normalization"),
             layers.GlobalAveragePooling1D(),
             layers.Dense(NUM_CLASSES, name="logits"),

@@ -10,7 +10,7 @@ from bhn_tf.conversion.selection import paths_of_layers
 from tests.conversion import keras_networks
 
 FORWARD, BACKWARD = "lstm/forward_lstm", "lstm/backward_lstm"
-OTHERS = {"embedding", "distributed/dense", "layer_normalization", "logits"}
+OTHERS = {"embedding", "distributed/step", "layer_normalization", "logits"}
 TOKENS = np.array([[3, 4, 1, 0, 0, 0, 0], [0, 0, 5, 6, 7, 8, 9], [0] * 7], "int32")
 
 
