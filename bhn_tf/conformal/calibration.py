@@ -125,9 +125,8 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
     """Scores of all rows and the model's own answers, for each output."""
     parts = [OutputAnswers(output.likelihood, output.score) for output in outputs]
     answers = CalibratedAnswers(model, parts, seed)
-    function = CompiledAnswers(model.distribute_strategy, False, False).function(
-        "scores", answers.scores
-    )
+    compiled = CompiledAnswers(model.distribute_strategy)
+    function = compiled.function("scores", answers.scores)
     num_draws = max(int(draws.shape[0]), len(model.posterior.networks))
     rows = model.answers.rows_at_a_time(batch_size, num_draws)
     # Tuples, since `from_tensor_slices` takes a list for one tensor.

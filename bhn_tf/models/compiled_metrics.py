@@ -6,6 +6,8 @@ those of stock Keras. Only what `Categorical(ignore_class=)` takes for missing i
 padding here, as in the likelihood; stock Keras counts it as wrong.
 """
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -92,8 +94,18 @@ class _Output:
 
     def update_unweighted(self, metric) -> None:
         """Updates a metric of `metrics`."""
-        y = self._of_rank(metric, self._with_meaning(None), None)
+        y = self._of_rank(metric, self._labels, None)
         metric.update_state(y, self._y_pred)
+
+    # Of all metrics of a kind, once.
+
+    @functools.cached_property
+    def _labels(self):
+        return self._with_meaning(None)
+
+    @functools.cached_property
+    def _weighted_labels(self):
+        return self._with_meaning(self._weight)
 
     def _with_meaning(self, weight):
         """Labels, in which those that neither count nor have a meaning are replaced."""
@@ -127,7 +139,7 @@ class _Output:
     def update_weighted(self, metric) -> None:
         """Updates a metric of `weighted_metrics`."""
         y_pred, weight = self._y_pred, self._weight
-        y = self._of_rank(metric, self._with_meaning(weight), weight)
+        y = self._of_rank(metric, self._weighted_labels, weight)
         is_mean = keras_adapter.averaged_function(metric) is not None
         if is_mean and self._mask is not None and weight is not None:
             # Keras multiplies masks and weights as they are: they need one rank.
