@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers
 
 NUM_CLASSES = 3
@@ -325,3 +326,20 @@ def inputs_of(network, rows=6):
     inputs = keras.tree.map_structure(batch, inputs)
     is_single = isinstance(inputs, list) and len(inputs) == 1
     return inputs[0] if is_single else inputs
+
+
+def assert_saved_and_served_answer_the_same(model, x, folder, rtol):
+    """A loaded model has the same samples, a served one the same centre.
+
+    Returns the loaded model.
+    """
+    samples = model.predict_samples(x, num_samples=3, seed=1, verbose=0)
+    model.save(folder / "model.keras")
+    loaded = keras.saving.load_model(folder / "model.keras")
+    found = loaded.predict_samples(x, num_samples=3, seed=1, verbose=0)
+    np.testing.assert_allclose(found, samples, rtol=1e-5, atol=1e-6)
+    path = model.export(folder, signatures=("deterministic",))
+    served = tf.saved_model.load(path).signatures["deterministic"]
+    expected = model.predict(x, num_samples=0, verbose=0)
+    np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=rtol)
+    return loaded

@@ -258,15 +258,10 @@ def test_training_answers_and_files(entered, tmp_path):
     assert np.ptp(samples, axis=1).max() > 1e-3
     drawn = model.draw(scales=g[0])
     np.testing.assert_allclose(drawn(x), model(x, scales=g[0]), rtol=1e-4, atol=1e-5)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    found = loaded.predict_samples(x, num_samples=3, seed=1, verbose=0)
-    np.testing.assert_allclose(found, samples, rtol=1e-5, atol=1e-6)
+    loaded = keras_networks.assert_saved_and_served_answer_the_same(
+        model, x, tmp_path, 1e-5
+    )
     assert loaded.conversion_report == model.conversion_report
-    path = model.export(tmp_path, signatures=("deterministic",))
-    served = tf.saved_model.load(path).signatures["deterministic"]
-    expected = model.predict(x, num_samples=0, verbose=0)
-    np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

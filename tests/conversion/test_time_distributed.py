@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import layers
 
 import bhn_tf
@@ -61,14 +60,7 @@ def test_what_it_repeats_is_converted_trained_saved_and_drawn(tmp_path):
         keras.ops.softmax(drawn(x)), samples[:, 0], rtol=1e-4, atol=1e-5
     )
     assert not any(type(each) is WeightNormDense for each in drawn._flatten_layers())
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    again = loaded.predict_samples(x, num_samples=3, seed=1, verbose=0)
-    np.testing.assert_allclose(again, samples, rtol=1e-5, atol=1e-6)
-    path = model.export(tmp_path, signatures=("deterministic",))
-    served = tf.saved_model.load(path).signatures["deterministic"]
-    expected = model.predict(x, num_samples=0, verbose=0)
-    np.testing.assert_allclose(served(tf.constant(x))["mean"], expected, rtol=1e-4)
+    keras_networks.assert_saved_and_served_answer_the_same(model, x, tmp_path, 1e-4)
 
 
 @pytest.mark.parametrize(
