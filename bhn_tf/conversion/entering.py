@@ -4,17 +4,15 @@ import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.conversion.carrying import carry_over
-from bhn_tf.conversion.selection import layers_in
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.random_parts import RandomParts
-from bhn_tf.networks.copying import copy_network, fresh_layer
-from bhn_tf.networks.entered import (
+from bhn_tf.networks.copying import copy_network, fresh_layer, layers_in
+from bhn_tf.networks.described_calls import (
     CannotBeEntered,
-    EnteredLayer,
-    arguments_of_call,
+    arguments_of_calls,
     build_by_call,
-    layers_by_path,
 )
+from bhn_tf.networks.entered import EnteredLayer, layers_by_path
 
 
 def is_of_ones_own(layer) -> bool:
@@ -57,19 +55,23 @@ def entered(layer, maker_for) -> EnteredLayer:
     Args:
         layer: A layer that holds others, called in a graph.
         maker_for: Maps a network or a layer inside to a function that makes the
-            replacement of that layer, or of each layer in the network.
+            replacement of that layer, or of each layer in the network; to `None` if
+            all in it stays.
 
     Raises:
         CannotBeEntered: With the reason.
     """
     try:
-        called = arguments_of_call(layer)
+        called, *called_later = arguments_of_calls(layer)
         built = fresh_layer(layer)
-        build_by_call(built, called)
+        for arguments in (called, *called_later):
+            build_by_call(built, arguments)
         exchanged = _exchanged(built, maker_for)
         if not exchanged:
             raise CannotBeEntered("it holds no layer that has a twin")
-        return EnteredLayer(fresh_layer(layer), exchanged, called)
+        return EnteredLayer(
+            fresh_layer(layer), exchanged, called, called_later=called_later
+        )
     except CannotBeEntered:
         raise
     except Exception as error:
@@ -104,8 +106,8 @@ def _walk(layer, path):
 
 def _in_its_place(layer, make):
     """The built replacement of a layer inside; `None` if it stays."""
-    if not layer.built:
-        # The call of the layer around it has not used it.
+    if make is None or not layer.built:
+        # It is to stay, or the call of the layer around it has not used it.
         return None
     if layers_in(layer):
         copies = copy_network(layer, make, carry_over)

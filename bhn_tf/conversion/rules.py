@@ -8,11 +8,7 @@ import keras
 
 from bhn_tf.conversion.entering import entered, holds_random, is_of_ones_own
 from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
-from bhn_tf.conversion.selection import (
-    LayerSelection,
-    layers_in,
-    paths_of_layers,
-)
+from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
 from bhn_tf.conversion.twins import (
     ATTENTION,
     NORMALIZATIONS,
@@ -26,8 +22,8 @@ from bhn_tf.conversion.twins import (
 )
 from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.random_parts import RandomParts
-from bhn_tf.networks.copying import config_of, fresh_layer, is_graph
-from bhn_tf.networks.entered import CannotBeEntered
+from bhn_tf.networks.copying import config_of, fresh_layer, is_graph, layers_in
+from bhn_tf.networks.described_calls import CannotBeEntered
 
 
 class Decision(NamedTuple):
@@ -46,6 +42,11 @@ class Decision(NamedTuple):
     random: str | None = None
     arguments: Mapping = MappingProxyType({})
     made: keras.layers.Layer | None = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the layer stays as it is."""
+        return self.target is None and self.made is None
 
     def new_layer(self, layer):
         """Returns the replacement of a layer, without weights."""
@@ -157,7 +158,10 @@ class ConversionRules:
         return Decision(f"{left_out}; nothing is generated inside", made=made)
 
     def _maker_inside(self, inner, skip=()):
-        """Returns a function that makes the replacements inside a user's own layer."""
+        """Returns a function that makes the replacements in a part of an own layer.
+
+        `None` if all in it stays: such layers may have no configuration to copy.
+        """
         network = inner if is_graph(inner) else None
         paths = paths_of_layers(inner) if layers_in(inner) else {inner: [inner.name]}
         may_cancel = network is None and not (skip or generates_kernel(self._random))
@@ -169,6 +173,8 @@ class ConversionRules:
                 )
         rules = ConversionRules(network, paths, self._random, None, skip)
         decisions = rules.decisions()
+        if all(decision.keeps for decision in decisions.values()):
+            return None
         return lambda layer: decisions[layer].new_layer(layer)
 
     def _cancelling(self, layer):

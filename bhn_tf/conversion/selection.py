@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 
-from bhn_tf.networks.copying import is_graph, wrapped_layers
+from bhn_tf.networks.copying import layers_in
 
 
 def paths_of_layers(network) -> dict:
@@ -104,11 +104,6 @@ class LayerSelection:
                 for path in self._paths[layer]
             )
         )
-
-
-def layers_in(layer) -> list:
-    """The layers directly in a model or wrapper; none for any other layer."""
-    return layer.layers if is_graph(layer) else wrapped_layers(layer)
 
 
 def _inside(entry):

@@ -29,12 +29,13 @@ from bhn_tf.keras_adapter.calls import (
     with_mask,
 )
 from bhn_tf.keras_adapter.configurations import (
+    arguments_left_out,
     functions_of,
     num_parts_in_file,
     with_objects,
 )
 from bhn_tf.keras_adapter.graphs import (
-    first_call_of,
+    calls_of,
     flat_inputs,
     graph_of,
     index_in_origin,
@@ -82,14 +83,15 @@ from bhn_tf.keras_adapter.state import (
 __all__ = [
     "DEFAULT_BATCH_SIZE",
     "ConvLSTMCell",
+    "arguments_left_out",
     "as_array",
     "as_tensor",
     "averaged_function",
     "batches_for_prediction",
+    "calls_of",
     "causal_padding_of",
     "compiled_metrics",
     "exchange_layer",
-    "first_call_of",
     "flat_inputs",
     "freeze_parts_of_frozen",
     "functions_of",

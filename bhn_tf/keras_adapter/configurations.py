@@ -12,7 +12,7 @@ def functions_of(layer) -> dict:
     without the module around it. Layers of other classes have their own ways, and none
     here.
     """
-    if type(layer).__module__.split(".")[0] not in ("keras", "bhn_tf"):
+    if _is_of_ones_own(layer):
         return {}
     found = {
         argument: value
@@ -26,6 +26,10 @@ def functions_of(layer) -> dict:
     return found
 
 
+def _is_of_ones_own(layer) -> bool:
+    return type(layer).__module__.split(".")[0] not in ("keras", "bhn_tf")
+
+
 def with_objects(config: dict) -> dict:
     """Returns a configuration with the objects that Keras has made into dictionaries.
 
@@ -37,6 +41,23 @@ def with_objects(config: dict) -> dict:
         else value
         for argument, value in config.items()
     }
+
+
+def arguments_left_out(layer, copied) -> list[str]:
+    """Returns the arguments of a layer of a user's own class that its copy lacks.
+
+    Its `get_config` leaves them out. Keras keeps the arguments of a constructor if all
+    are numbers, strings and the like; else nothing is known.
+    """
+    given, again = layer._auto_config, copied._auto_config
+    if not _is_of_ones_own(layer) or given is None or again is None:
+        return []
+    config = layer.get_config()
+    return [
+        name
+        for name, value in given.config.items()
+        if name not in config and again.config.get(name, value) != value
+    ]
 
 
 def num_parts_in_file(store, place: str) -> int:

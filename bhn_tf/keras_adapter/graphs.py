@@ -30,10 +30,11 @@ def num_uses(layer: keras.Layer) -> int:
     return len(layer._inbound_nodes)
 
 
-def first_call_of(layer: keras.Layer) -> tuple[tuple, dict]:
-    """Returns the arguments of the first call of a layer in a graph."""
-    arguments = layer._inbound_nodes[0].arguments
-    return arguments.args, arguments.kwargs
+def calls_of(layer: keras.Layer) -> list[tuple[tuple, dict]]:
+    """Returns the arguments of each call of a layer in a graph."""
+    return [
+        (node.arguments.args, node.arguments.kwargs) for node in layer._inbound_nodes
+    ]
 
 
 def inputs_of_graph(graph, inputs) -> list:

@@ -5,6 +5,8 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
+from bhn_tf.networks.copying import shared_by_parts
+from bhn_tf.user_warnings import warn_user
 
 
 def require_network(name: str, network) -> None:
@@ -100,6 +102,24 @@ def refuse_outputs_out_of_order(networks) -> None:
                     "the weights of these outputs into each other's layers. Make the "
                     "network with a plain dictionary of outputs."
                 )
+
+
+def warn_of_shared_layers(networks) -> None:
+    """Warns of layers that Keras saves so that the file does not load.
+
+    Args:
+        networks: The networks of a model, with their weights.
+    """
+    for network in networks:
+        shared = [layer.name for layer in shared_by_parts(network)]
+        if shared:
+            warn_user(
+                f"Several wrappers or models inside {network.name!r} hold the layers "
+                f"{shared}. Keras makes one for each of them when it loads a model, so "
+                "that a saved file does not load. Call one wrapper or model in all "
+                "these places, or keep the weights alone: `save_weights`, and "
+                "`load_weights` into a model that the same code has made."
+            )
 
 
 def refuse_reversed_order(primary) -> None:

@@ -5,12 +5,14 @@ original is compiled, and copies no weights; saving and loading forgets that nes
 models share a layer. The copies made here keep all of that.
 """
 
+import collections
 import tempfile
 
 import keras
 
 from bhn_tf import keras_adapter
 from bhn_tf.networks.entered import EnteredLayer
+from bhn_tf.user_warnings import warn_user
 
 # The two kinds of models whose layers and connections Keras knows; a class that
 # overrides `call` hides them.
@@ -34,12 +36,53 @@ def wrapped_layers(layer) -> list:
     return [layer.layer] if type(layer) is keras.layers.TimeDistributed else []
 
 
+def layers_in(layer) -> list:
+    """The layers directly in a model or wrapper; none for any other layer."""
+    return layer.layers if is_graph(layer) else wrapped_layers(layer)
+
+
+def shared_by_parts(network) -> list:
+    """Returns the layers with weights that several parts of a network hold.
+
+    A part is a model inside, a wrapper, or another layer that holds layers. Keras
+    writes each with what it holds and makes each anew, so that one layer becomes
+    several. A layer that one model calls several times stays one.
+
+    Args:
+        network: A Sequential or functional model; of others nothing is known.
+
+    Example:
+        >>> dense = keras.layers.Dense(4)
+        >>> each = [keras.layers.TimeDistributed(dense) for _ in range(2)]
+        >>> network = keras.Sequential([keras.Input((3, 4)), *each])
+        >>> shared_by_parts(network) == [dense]
+        True
+    """
+    counts: collections.Counter = collections.Counter()
+
+    def visit(holder):
+        for layer in layers_in(holder):
+            counts[layer] += 1
+            if counts[layer] > 1:
+                continue
+            if layers_in(layer):
+                visit(layer)
+            else:
+                counts.update(keras_adapter.layers_of(layer)[1:])
+
+    visit(network)
+    return [layer for layer, count in counts.items() if count > 1 and layer.weights]
+
+
 def copy_network(network, make, carry_over) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
     Nested models, `Bidirectional` and `TimeDistributed` are copied in the same way, a
     layer used in several places becomes one layer, and kinds of inputs, names and
     `trainable` are kept. The copy is not compiled.
+
+    It warns of layers that a layer of one's own shares with another one, since only the
+    class knows what it holds.
 
     Args:
         network: A Sequential or functional model, or a wrapper. In one that is not
@@ -102,7 +145,23 @@ def copy_network(network, make, carry_over) -> dict:
     }
     _carry_weights(layers, carry_over)
     _set_trainable(layers)
+    _warn_of_separated(network, copies)
     return copies
+
+
+def _warn_of_separated(network, copies: dict) -> None:
+    """Warns of layers that were one and are several in the copy."""
+    shared = shared_by_parts(copies[network])
+    separated = [
+        layer.name
+        for layer in shared_by_parts(network)
+        if copies.get(layer) not in shared
+    ]
+    if separated:
+        warn_user(
+            f"Several layers in {network.name!r} hold {separated}. In the copy, as in "
+            "a file, each has its own: these begin equal, and learn apart."
+        )
 
 
 def _carry_weights(copies: dict, carry_over) -> None:
@@ -140,6 +199,13 @@ def fresh_layer(layer):
     if "name" not in layer.get_config():
         # As in the configuration that Keras makes for a class without `get_config`.
         copied.name = layer.name
+    left_out = keras_adapter.arguments_left_out(layer, copied)
+    if left_out:
+        warn_user(
+            f"`get_config` of {type(layer).__name__} leaves out {left_out}, which have "
+            f"their defaults in the copy of {layer.name!r}, as they would in one from "
+            "a file: it may answer otherwise. Return these arguments, too."
+        )
     return copied
 
 

@@ -14,10 +14,11 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter
 from bhn_tf.layers.random_layer import RandomLayer
-
-
-class CannotBeEntered(Exception):
-    """Says for a report why the layers inside a layer cannot be replaced."""
+from bhn_tf.networks.described_calls import (
+    CannotBeEntered,
+    build_by_call,
+    call_as_described,
+)
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -28,8 +29,9 @@ class EnteredLayer(keras.layers.Layer):
         layer: An unbuilt layer of any class; it is built here.
         exchanged: Pairs of the paths to a layer inside, such as
             [["blocks", 0, "dense"]], and the configuration of its replacement.
-        called: Arguments of its `call`, from `arguments_of_call`.
+        called: Arguments of its first call, from `arguments_of_calls`.
         is_checked: Whether it is known that replaced layers are no longer called.
+        called_later: Arguments of other calls, which are checked as well.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
@@ -50,7 +52,9 @@ class EnteredLayer(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, layer, exchanged, called, is_checked=False, **kwargs):
+    def __init__(
+        self, layer, exchanged, called, is_checked=False, called_later=(), **kwargs
+    ):
         # Keras reads the supported arguments, masks and `training`, from `call`.
         @functools.wraps(layer.call)
         def call(*args, **kwargs):
@@ -67,13 +71,15 @@ class EnteredLayer(keras.layers.Layer):
         }
         self.layer = layer
         self.supports_masking = layer.supports_masking
-        build_by_call(layer, called)
+        calls = [called, *called_later]
+        for arguments in calls:
+            build_by_call(layer, arguments)
         replaced, twins = [], []
         for paths, config in exchanged:
             twins.append(keras.saving.deserialize_keras_object(config))
             replaced += [_exchange(layer, path, twins[-1]) for path in paths]
         if not is_checked:
-            _require_replaced(layer, replaced, twins, called)
+            _require_replaced(layer, replaced, twins, calls)
         self.built = True
 
     def compute_mask(self, inputs, previous_mask):
@@ -101,55 +107,6 @@ def _copied(config):
     if isinstance(config, dict):
         return {name: _copied(value) for name, value in config.items()}
     return [_copied(value) for value in config] if isinstance(config, list) else config
-
-
-def arguments_of_call(layer) -> dict:
-    """Returns how a graph calls a layer: its arguments, tensors as shape and dtype.
-
-    Raises:
-        CannotBeEntered: If an argument is not a tensor, number or string.
-    """
-    args, kwargs = keras_adapter.first_call_of(layer)
-
-    def described(value):
-        if isinstance(value, keras.KerasTensor):
-            return {"shape": list(value.shape), "dtype": value.dtype}
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        raise CannotBeEntered(f"it is called with a {type(value).__name__}")
-
-    return {
-        "args": [_described_in(described, value) for value in args],
-        "kwargs": {name: _described_in(described, v) for name, v in kwargs.items()},
-    }
-
-
-def _described_in(described, value):
-    if isinstance(value, list | tuple):
-        return [_described_in(described, each) for each in value]
-    return described(value)
-
-
-def build_by_call(layer, called) -> None:
-    """Builds a layer and the layers inside by a call, as a graph would."""
-
-    def placeholder(shape, dtype):
-        return keras.Input(batch_shape=shape, dtype=dtype)
-
-    _call(layer, called, placeholder)
-
-
-def _call(layer, called, placeholder: Callable, **more):
-    """Calls a layer as described, with placeholders made from shapes and dtypes."""
-
-    def filled(value):
-        if isinstance(value, dict):
-            return placeholder(value["shape"], value["dtype"])
-        return [filled(each) for each in value] if isinstance(value, list) else value
-
-    args = [filled(value) for value in called["args"]]
-    kwargs = {name: filled(value) for name, value in called["kwargs"].items()}
-    return layer(*args, **{**kwargs, **more})
 
 
 # -- places ---------------------------------------------------------------------------
@@ -192,18 +149,22 @@ def _exchange(layer, path, twin):
 class _Reads(keras.StatelessScope):
     """Notes layers whose weights are read while they themselves are not called.
 
-    A kernel that is read so would be the direction, without the scales of a draw. Of
-    models and wrappers, the layers inside may also be called one by one.
+    A kernel that is read so would be the direction, without the scales of a draw; a
+    bias that is not generated is what it was. Of models and wrappers, the layers
+    inside may also be called one by one.
     """
 
     def __init__(self, layers):
         super().__init__(initialize_variables=False)
+        layers = list(itertools.chain.from_iterable(map(_complete_alone, layers)))
+        partial = {id(each) for layer in layers for each in _partial_weights(layer)}
         self._owners: dict[int, list[keras.layers.Layer]] = {}
         self._calls: dict[keras.layers.Layer, Callable | None] = {}
-        for layer in itertools.chain.from_iterable(map(_complete_alone, layers)):
+        for layer in layers:
             self._calls[layer] = vars(layer).get("call")
             for variable in layer.variables:
-                self._owners.setdefault(id(variable), []).append(layer)
+                if id(variable) in partial:
+                    self._owners.setdefault(id(variable), []).append(layer)
         self._called: list[keras.layers.Layer] = []
         self.of_others: list[str] = []
 
@@ -248,7 +209,16 @@ def _complete_alone(layer) -> Iterator[keras.layers.Layer]:
             yield from _complete_alone(inner)
 
 
-def _require_replaced(layer, replaced, twins, called) -> None:
+def _partial_weights(layer) -> list:
+    """Weights that are not what they are in Keras: generated ones, and directions."""
+    if not isinstance(layer, RandomLayer):
+        return []
+    names = ("direction", "recurrent_direction")
+    directions = [getattr(layer, name, None) for name in names]
+    return [*layer.generated_weights, *(v for v in directions if v is not None)]
+
+
+def _require_replaced(layer, replaced, twins, calls) -> None:
     """Traces calls of the layer, in which replaced layers refuse to be called."""
     inside = {id(inner) for inner in keras_adapter.layers_of(layer)}
     called_still = []
@@ -264,14 +234,35 @@ def _require_replaced(layer, replaced, twins, called) -> None:
         if id(old) in inside:
             raise CannotBeEntered(f"it holds {old.name!r} in a second place")
         old.call = refuse(old)
-    specs = []
-    _call(
+    reads = _Reads(twins)
+    unbuilt = [inner for inner in keras_adapter.layers_of(layer) if not inner.built]
+    try:
+        for called in calls:
+            _trace(layer, called, reads)
+    except Exception as error:
+        if called_still:
+            raise CannotBeEntered(
+                f"it calls {called_still[0]!r} by another way than an attribute, a "
+                "list or a dictionary"
+            ) from error
+        raise
+    late = [inner.name for inner in unbuilt if inner.built]
+    if late:
+        raise CannotBeEntered(f"it calls {late[0]!r} in training alone")
+    if reads.of_others:
+        raise CannotBeEntered(
+            f"it reads weights of {reads.of_others[0]!r} itself, beside calling it"
+        )
+
+
+def _trace(layer, called, reads) -> None:
+    """Traces a call of the layer, also in training, and notes what it reads."""
+    specs: list[tf.TensorSpec] = []
+    call_as_described(
         lambda *args, **kwargs: None,
         called,
         lambda shape, dtype: specs.append(tf.TensorSpec(shape, dtype)),
     )
-    reads = _Reads(twins)
-    unbuilt = [inner for inner in keras_adapter.layers_of(layer) if not inner.built]
     modes: list[dict] = [{}]
     if keras_adapter.takes_training(layer) and "training" not in called["kwargs"]:
         modes.append({"training": True})
@@ -281,21 +272,6 @@ def _require_replaced(layer, replaced, twins, called) -> None:
         def trace(*tensors, mode=mode):
             given = iter(tensors)
             with reads:
-                _call(layer, called, lambda *_: next(given), **mode)
+                call_as_described(layer, called, lambda *_: next(given), **mode)
 
-        try:
-            trace.get_concrete_function(*specs)
-        except Exception as error:
-            if called_still:
-                raise CannotBeEntered(
-                    f"it calls {called_still[0]!r} by another way than an attribute, a "
-                    "list or a dictionary"
-                ) from error
-            raise
-    late = [inner.name for inner in unbuilt if inner.built]
-    if late:
-        raise CannotBeEntered(f"it calls {late[0]!r} in training alone")
-    if reads.of_others:
-        raise CannotBeEntered(
-            f"it reads weights of {reads.of_others[0]!r} itself, beside calling it"
-        )
+        trace.get_concrete_function(*specs)

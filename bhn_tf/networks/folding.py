@@ -6,7 +6,8 @@ from bhn_tf.layers.generated import current_value
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.layers.random_parts import RandomParts
 from bhn_tf.networks.copying import carry_own_state, config_of, fresh_layer, pairs
-from bhn_tf.networks.entered import EnteredLayer, build_by_call
+from bhn_tf.networks.described_calls import build_by_call
+from bhn_tf.networks.entered import EnteredLayer
 
 
 def stock_layer(layer):

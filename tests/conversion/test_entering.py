@@ -154,6 +154,67 @@ class Tied(layers.Layer):
 
 
 @register
+class TiedInSecondCall(Tied):
+    """As an embedding that is called in reverse at the end of a network."""
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, inputs, reverse=False):
+        if not reverse:
+            return self.dense(inputs)
+        return keras.ops.matmul(inputs, keras.ops.transpose(self.dense.kernel))
+
+
+@register
+class OtherInSecondCall(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.first = layers.Dense(4, name="first")
+        self.second = layers.Dense(4, name="second")
+
+    def build(self, input_shape):
+        self.first.build(input_shape)
+        self.second.build(input_shape)
+
+    def call(self, inputs, reverse=False):
+        return self.second(inputs) if reverse else self.first(inputs)
+
+
+@register
+class LateInSecondCall(OtherInSecondCall):
+    def build(self, input_shape):
+        self.first.build(input_shape)
+
+
+@register
+class HoldsOneWithoutConfiguration(layers.Layer):
+    """As T5 of keras-hub: a class inside of which Keras keeps no arguments."""
+
+    class Factor(layers.Layer):
+        def __init__(self, shape, dtype):
+            super().__init__(dtype=dtype)
+            self.factor = self.add_weight(shape=shape, initializer="ones")
+
+        def call(self, inputs):
+            return inputs * self.factor
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+        self.scaled = self.Factor((4,), self.dtype_policy)
+
+    def call(self, inputs):
+        return self.scaled(self.dense(inputs))
+
+
+@register
+class ReadsBias(Tied):
+    def call(self, inputs):
+        return self.dense(inputs) + self.dense.bias
+
+
+@register
 class Normalized(layers.Layer):
     def __init__(self, norm=None, **kwargs):
         super().__init__(**kwargs)
@@ -286,9 +347,11 @@ def test_what_is_left_as_it_is(layer, reason):
 
 
 @pytest.mark.parametrize(
-    ("layer", "num_random"), [(OneByOne, 4 + 4 + 4), (Unused, 4)], ids=str
+    ("layer", "num_random"),
+    [(OneByOne, 4 + 4 + 4), (Unused, 4), (HoldsOneWithoutConfiguration, 4)],
+    ids=str,
 )
-def test_layers_that_it_calls_one_by_one_or_never(layer, num_random):
+def test_layers_that_it_calls_one_by_one_or_never_or_that_stay(layer, num_random):
     network = network_of(layer(name="own"))
     model = convert(network)
     assert model.conversion_report["own"].num_random == num_random
@@ -296,6 +359,45 @@ def test_layers_that_it_calls_one_by_one_or_never(layer, num_random):
     x, g = keras_networks.inputs_of(network), model.sample_scales(1, seed=1)[0]
     drawn = model.draw(scales=g)
     np.testing.assert_allclose(drawn(x), model(x, scales=g), rtol=1e-4, atol=1e-5)
+
+
+def called_twice(own):
+    x = inputs = keras.Input((5, 4))
+    x = layers.Flatten()(own(own(x), reverse=True))
+    x = layers.Dense(keras_networks.NUM_CLASSES, name="logits")(x)
+    return keras_networks.randomized(keras.Model(inputs, x))
+
+
+def test_a_kernel_that_a_second_call_reads():
+    model = convert(called_twice(TiedInSecondCall(name="own")))
+    reason = model.conversion_report["own"].reason
+    assert "it reads weights of 'dense' itself, beside calling it" in reason
+
+
+@pytest.mark.parametrize("layer", [OtherInSecondCall, LateInSecondCall], ids=str)
+def test_a_layer_that_a_second_call_uses(layer, tmp_path):
+    network = called_twice(layer(name="own"))
+    model = convert(network)
+    generated = model.conversion_report["own"].generated
+    assert generated == ("first/scale", "second/scale")
+    assert_equal_at_centre(network, model)
+    keras_networks.assert_saved_and_served_answer_the_same(
+        model, keras_networks.inputs_of(network), tmp_path, 1e-5
+    )
+
+
+def test_a_bias_may_be_read_if_it_is_not_generated():
+    network = network_of(ReadsBias(name="own"))
+    model = convert(network)
+    assert model.conversion_report["own"].generated == ("dense/scale",)
+    assert_equal_at_centre(network, model)
+    for weight in model.primary.trainable_variables:
+        weight.assign(weight + 0.1)
+    x, g = keras_networks.inputs_of(network), model.sample_scales(1, seed=1)[0]
+    drawn = model.draw(scales=g)
+    np.testing.assert_allclose(drawn(x), model(x, scales=g), rtol=1e-4, atol=1e-5)
+    report = convert(network, random="scale_and_bias").conversion_report
+    assert "it reads weights of 'dense' itself" in report["own"].reason
 
 
 def test_whole_kernels_do_not_mind_a_normalisation():
@@ -307,6 +409,30 @@ def test_other_ways_to_call_one():
     inputs = keras.Input((5, 4))
     doubled = layers.Rescaling(2.0)(inputs)
     x = TwoInputs(name="own")([inputs, doubled], factor=0.5, other=inputs)
+    x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
+    network = keras_networks.randomized(keras.Model(inputs, x))
+    model = convert(network)
+    assert model.conversion_report["own"].generated == ("dense/scale",)
+    assert_equal_at_centre(network, model)
+    again = type(model).from_config(model.get_config())
+    assert again.num_random == model.num_random
+
+
+@register
+class Dictionaries(layers.Layer):
+    """Takes and returns tensors by name."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+
+    def call(self, inputs, *, factors):
+        return {"out": self.dense(inputs["in"]) * factors["all"][0]}
+
+
+def test_arguments_by_name():
+    inputs = keras.Input((5, 4))
+    x = Dictionaries(name="own")({"in": inputs}, factors={"all": [inputs, inputs]})["out"]
     x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
     network = keras_networks.randomized(keras.Model(inputs, x))
     model = convert(network)
@@ -449,3 +575,46 @@ def test_a_wrapper_is_drawn_copied_and_saved(tmp_path):
             model.predict(x, num_samples=0, verbose=0),
             rtol=1e-5,
         )
+
+
+@register
+class Forgetful(layers.Layer):
+    def __init__(self, activation="linear", units=4, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(units, activation, name="dense")
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def get_config(self):
+        return super().get_config()
+
+
+def test_arguments_that_a_configuration_leaves_out_are_told_of():
+    network = network_of(Forgetful("tanh", units=4, name="own"))
+    with pytest.warns(UserWarning, match=r"Forgetful leaves out \['activation'\]"):
+        convert(network)
+    convert(network_of(Forgetful(name="own")))
+
+
+def test_an_own_layer_in_a_wrapper():
+    network = keras.Sequential(
+        [
+            keras.Input((3, 5, 4)),
+            layers.TimeDistributed(Steps(name="own"), name="each"),
+            layers.Flatten(),
+            layers.Dense(keras_networks.NUM_CLASSES),
+        ]
+    )
+    model = convert(keras_networks.randomized(network))
+    reason = model.conversion_report["each/own"].reason
+    assert reason == "Steps is not entered: no graph calls it, but another layer does"
+    x = keras_networks.inputs_of(network)
+    found = model(x, scales=model.hypernet.center())
+    np.testing.assert_allclose(found, network(x), rtol=1e-4, atol=1e-5)
+
+
+@register
+class Steps(MadeInBuild):
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], 4)
