@@ -432,8 +432,8 @@ class Dictionaries(layers.Layer):
 
 def test_arguments_by_name():
     inputs = keras.Input((5, 4))
-    x = Dictionaries(name="own")({"in": inputs}, factors={"all": [inputs, inputs]})["out"]
-    x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
+    found = Dictionaries(name="own")({"in": inputs}, factors={"all": [inputs]})
+    x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(found["out"]))
     network = keras_networks.randomized(keras.Model(inputs, x))
     model = convert(network)
     assert model.conversion_report["own"].generated == ("dense/scale",)
