@@ -26,6 +26,7 @@ from bhn_tf.networks.copying import (
 )
 from bhn_tf.networks.outputs import require_one_kind
 from bhn_tf.networks.paths import layer_paths
+from bhn_tf.networks.shared_layers import serialized
 from bhn_tf.user_warnings import warn_user
 
 
@@ -91,8 +92,7 @@ class DeepEnsemble(PredictiveModel):
         return self.posterior.outputs_of_one(x, seed, training)
 
     def get_config(self):
-        members = [keras.saving.serialize_keras_object(m) for m in self.members]
-        return {**super().get_config(), "models": members}
+        return {**super().get_config(), "models": list(map(serialized, self.members))}
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -125,8 +125,7 @@ class Deterministic(PredictiveModel):
         self._build_from_built_networks()
 
     def get_config(self):
-        network = keras.saving.serialize_keras_object(self.members[0])
-        return {**super().get_config(), "model": network}
+        return {**super().get_config(), "model": serialized(self.members[0])}
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -184,8 +183,7 @@ class MCDropout(PredictiveModel):
         self._build_from_built_networks()
 
     def get_config(self):
-        network = keras.saving.serialize_keras_object(self.network)
-        return {**super().get_config(), "model": network}
+        return {**super().get_config(), "model": serialized(self.network)}
 
 
 def bayes_by_backprop(model, initial_stddev: float = 0.1, **kwargs) -> BayesianHypernet:

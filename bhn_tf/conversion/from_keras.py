@@ -9,12 +9,12 @@ from bhn_tf.conversion.carrying import carry_over
 from bhn_tf.conversion.entering import generated_in
 from bhn_tf.conversion.report import ConversionReport, ReportRow
 from bhn_tf.conversion.rules import ConversionRules
-from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
+from bhn_tf.conversion.selection import LayerSelection
 from bhn_tf.hypernets import Chunked, Hypernet, MeanField, RealNVP
 from bhn_tf.layers.random_layer import is_restricted
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
-from bhn_tf.networks.copying import copy_network, is_graph
+from bhn_tf.networks.copying import copy_network, is_graph, paths_of_layers
 
 # The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB).
 # One over chunks has 2 D plus less than a million, but with many values a draw costs

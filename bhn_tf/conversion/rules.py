@@ -8,7 +8,7 @@ import keras
 
 from bhn_tf.conversion.entering import entered, holds_random, is_of_ones_own
 from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
-from bhn_tf.conversion.selection import LayerSelection, paths_of_layers
+from bhn_tf.conversion.selection import LayerSelection
 from bhn_tf.conversion.twins import (
     ATTENTION,
     NORMALIZATIONS,
@@ -22,7 +22,13 @@ from bhn_tf.conversion.twins import (
 )
 from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
 from bhn_tf.layers.random_parts import RandomParts
-from bhn_tf.networks.copying import config_of, fresh_layer, is_graph, layers_in
+from bhn_tf.networks.copying import (
+    config_of,
+    fresh_layer,
+    is_graph,
+    layers_in,
+    paths_of_layers,
+)
 from bhn_tf.networks.described_calls import CannotBeEntered
 
 

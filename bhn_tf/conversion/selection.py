@@ -5,30 +5,7 @@ import inspect
 import keras
 import numpy as np
 
-from bhn_tf.networks.copying import layers_in
-
-
-def paths_of_layers(network) -> dict:
-    """Returns every layer inside a network with its paths, such as "outer/inner".
-
-    Layers of nested Sequential and functional models, and those in `Bidirectional` and
-    `TimeDistributed`, are listed in place of the model or wrapper; a layer used in
-    several places has several paths.
-    """
-    paths: dict = {}
-
-    def add(layers, prefix):
-        for layer in layers:
-            path = prefix + layer.name
-            if layers_in(layer):
-                add(layers_in(layer), path + "/")
-            elif not isinstance(layer, keras.layers.InputLayer):
-                known = paths.setdefault(layer, [])
-                if path not in known:
-                    known.append(path)
-
-    add(layers_in(network), "")
-    return paths
+from bhn_tf.networks.copying import layers_in, paths_of_layers
 
 
 class LayerSelection:

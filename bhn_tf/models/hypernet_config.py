@@ -3,6 +3,7 @@
 import keras
 
 from bhn_tf.models.refused_networks import refuse_reversed_order
+from bhn_tf.networks.shared_layers import serialized
 
 #: Marks files in which g follows the order of the network's layers.
 _ORDER_OF_LAYERS = "network"
@@ -12,7 +13,7 @@ def config_of(model) -> dict:
     """Returns what a file holds of a `BayesianHypernet`, beside its likelihood."""
     serialize = keras.saving.serialize_keras_object
     return {
-        "primary": serialize(model.primary),
+        "primary": serialized(model.primary),
         "hypernet": serialize(model.hypernet),
         **model.objective.get_config(),
         "seed": model.noise.seed,

@@ -5,7 +5,7 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
-from bhn_tf.networks.copying import shared_by_parts
+from bhn_tf.networks.copying import held_by_several
 from bhn_tf.user_warnings import warn_user
 
 
@@ -111,14 +111,13 @@ def warn_of_shared_layers(networks) -> None:
         networks: The networks of a model, with their weights.
     """
     for network in networks:
-        shared = [layer.name for layer in shared_by_parts(network)]
+        shared = [layer.name for layer in held_by_several(network)]
         if shared:
             warn_user(
-                f"Several wrappers or models inside {network.name!r} hold the layers "
-                f"{shared}. Keras makes one for each of them when it loads a model, so "
-                "that a saved file does not load. Call one wrapper or model in all "
-                "these places, or keep the weights alone: `save_weights`, and "
-                "`load_weights` into a model that the same code has made."
+                f"Several layers in {network.name!r} hold {shared}. Each makes its own "
+                "when a model is loaded, so that a saved file does not load. Keep the "
+                "weights alone: `save_weights`, and `load_weights` into a model that "
+                "the same code has made."
             )
 
 

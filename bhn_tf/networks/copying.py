@@ -7,6 +7,7 @@ models share a layer. The copies made here keep all of that.
 
 import collections
 import tempfile
+from types import MappingProxyType
 
 import keras
 
@@ -41,40 +42,45 @@ def layers_in(layer) -> list:
     return layer.layers if is_graph(layer) else wrapped_layers(layer)
 
 
-def shared_by_parts(network) -> list:
-    """Returns the layers with weights that several parts of a network hold.
+def paths_of_layers(network) -> dict:
+    """Returns every layer inside a network with its paths, such as "outer/inner".
 
-    A part is a model inside, a wrapper, or another layer that holds layers. Keras
-    writes each with what it holds and makes each anew, so that one layer becomes
-    several. A layer that one model calls several times stays one.
+    Layers of nested Sequential and functional models, and those in `Bidirectional` and
+    `TimeDistributed`, are listed in place of the model or wrapper; a layer used in
+    several places has several paths.
+    """
+    paths: dict = {}
+
+    def add(layers, prefix):
+        for layer in layers:
+            path = prefix + layer.name
+            if layers_in(layer):
+                add(layers_in(layer), path + "/")
+            elif not isinstance(layer, keras.layers.InputLayer):
+                known = paths.setdefault(layer, [])
+                if path not in known:
+                    known.append(path)
+
+    add(layers_in(network), "")
+    return paths
+
+
+def held_by_several(network) -> list:
+    """Returns the layers with state that layers of one's own hold in several places.
+
+    Only the class of such a layer knows what it holds, and makes it anew in a copy and
+    from a file.
 
     Args:
         network: A Sequential or functional model; of others nothing is known.
-
-    Example:
-        >>> dense = keras.layers.Dense(4)
-        >>> each = [keras.layers.TimeDistributed(dense) for _ in range(2)]
-        >>> network = keras.Sequential([keras.Input((3, 4)), *each])
-        >>> shared_by_parts(network) == [dense]
-        True
     """
     counts: collections.Counter = collections.Counter()
-
-    def visit(holder):
-        for layer in layers_in(holder):
-            counts[layer] += 1
-            if counts[layer] > 1:
-                continue
-            if layers_in(layer):
-                visit(layer)
-            else:
-                counts.update(keras_adapter.layers_of(layer)[1:])
-
-    visit(network)
-    return [layer for layer, count in counts.items() if count > 1 and layer.weights]
+    for layer in paths_of_layers(network):
+        counts.update(keras_adapter.layers_of(layer))
+    return [layer for layer, count in counts.items() if count > 1 and layer.variables]
 
 
-def copy_network(network, make, carry_over) -> dict:
+def copy_network(network, make, carry_over, same=MappingProxyType({})) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
     Nested models, `Bidirectional` and `TimeDistributed` are copied in the same way, a
@@ -89,6 +95,7 @@ def copy_network(network, make, carry_over) -> dict:
             built, some layers may be, such as a `Normalization` that has been adapted.
         make: Maps a layer to its replacement, without weights yet.
         carry_over: Called with each built layer and its copy once both have weights.
+        same: Maps layers to others whose copies stand for theirs as well.
 
     Returns:
         The network, and every layer, operation and nested model in it, with its copy.
@@ -101,6 +108,7 @@ def copy_network(network, make, carry_over) -> dict:
     copies = {}
 
     def copy_of(operation):
+        operation = same.get(operation, operation)
         if operation not in copies:
             if is_graph(operation):
                 copies[operation] = copy_of_graph(operation)
@@ -151,10 +159,10 @@ def copy_network(network, make, carry_over) -> dict:
 
 def _warn_of_separated(network, copies: dict) -> None:
     """Warns of layers that were one and are several in the copy."""
-    shared = shared_by_parts(copies[network])
+    shared = held_by_several(copies[network])
     separated = [
         layer.name
-        for layer in shared_by_parts(network)
+        for layer in held_by_several(network)
         if copies.get(layer) not in shared
     ]
     if separated:

@@ -1,4 +1,4 @@
-"""A layer that several parts hold: what files and copies lose is said beforehand."""
+"""A layer that several parts of a network hold stays one, or a warning says so."""
 
 import keras
 import numpy as np
@@ -74,30 +74,54 @@ def in_an_own_layer_and_beside_it():
 @pytest.mark.parametrize(
     "make", [in_two_wrappers, in_a_wrapper_and_beside_it, in_two_models], ids=str
 )
-def test_what_no_file_holds_is_told_of_and_its_weights_are_kept(make, tmp_path):
-    message = r"hold the layers \['dense'\].* a saved file does not load"
-    with pytest.warns(UserWarning, match=message):
-        model = bhn_tf.from_keras(make(), "mean_field")
+def test_one_layer_stays_one_in_copies_and_files(make, tmp_path):
+    network = make()
+    model = bhn_tf.from_keras(network, "mean_field")  # Warnings are errors here.
     assert model.num_random == 4 + 3
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="generates 7 values, and the network has 11"):
-        keras.saving.load_model(tmp_path / "model.keras")
-    # As the message says.
-    model.save_weights(tmp_path / "model.weights.h5")
-    with pytest.warns(UserWarning, match=message):
-        again = bhn_tf.from_keras(make(), "mean_field")
-    again.load_weights(tmp_path / "model.weights.h5")
-    answers = [m.predict(X, seed=1, verbose=0) for m in (model, again)]
-    np.testing.assert_array_equal(*answers)
+    raw = model(X, scales=model.hypernet.center())
+    np.testing.assert_allclose(raw, network(X), rtol=1e-5, atol=1e-6)
+    model.compile("adam", jit_compile=False)
+    model.fit(X, np.arange(4) % 3, verbose=0)
+    loaded = keras_networks.assert_saved_and_served_answer_the_same(
+        model, X, tmp_path, 1e-5
+    )
+    assert loaded.num_random == 4 + 3
+    assert loaded.conversion_report == model.conversion_report
+    assert [v.path for v in loaded.variables] == [v.path for v in model.variables]
+    for each in (model, loaded):
+        each.train_on_batch(X, np.arange(4) % 3)
+    answers = [m.predict(X, num_samples=0, verbose=0) for m in (model, loaded)]
+    np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+def test_one_layer_stays_one_in_files_of_baselines(tmp_path):
+    network = in_two_models()
+    for model in (
+        bhn_tf.baselines.Deterministic(network),
+        bhn_tf.baselines.DeepEnsemble([network, in_two_wrappers()]),
+    ):
+        model.save(tmp_path / "model.keras")
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+        answers = [m.predict(X, verbose=0) for m in (model, loaded)]
+        np.testing.assert_allclose(*answers, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     "make", [in_two_own_layers, in_an_own_layer_and_beside_it], ids=str
 )
-def test_what_the_copy_loses_is_told_of(make):
+def test_what_own_layers_share_is_told_of(make, tmp_path):
+    network = make()
     with pytest.warns(UserWarning, match=r"hold \['dense'\]. In the copy"):
-        model = bhn_tf.from_keras(make(), "mean_field")
+        model = bhn_tf.from_keras(network, "mean_field")
     assert model.num_random == 4 + 4 + 3
+    with pytest.warns(UserWarning, match=r"hold \['dense'\].* does not load"):
+        model = bhn_tf.baselines.Deterministic(network)
+    model.save_weights(tmp_path / "model.weights.h5")
+    expected = model.predict(X, verbose=0)
+    for weight in network.weights:
+        weight.assign(keras.ops.zeros_like(weight))
+    model.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(model.predict(X, verbose=0), expected)
 
 
 def test_a_model_that_is_called_twice_is_not_told_of(tmp_path):
