@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.conversion.entering import entered, holds_random, is_of_ones_own
 from bhn_tf.conversion.scale_trails import ScaleTrails, normalizes_each_output
 from bhn_tf.conversion.selection import LayerSelection
@@ -16,7 +17,9 @@ from bhn_tf.conversion.twins import (
     TWINS,
     has_gamma,
     has_scales,
+    holds_lora,
     is_foreign,
+    is_quantized,
     modes_of,
     why_not,
 )
@@ -134,6 +137,7 @@ class ConversionRules:
         return Decision(remark, target, random)
 
     def _of_own_layer(self, layer):
+        self._refuse_quantized(layer)
         norms, is_cancelled = self._cancelling(layer)
         try:
             made = entered(layer, self._maker_inside)
@@ -145,7 +149,18 @@ class ConversionRules:
         reason = "layers that it holds are exchanged, its call is kept"
         if is_cancelled:
             reason += f"; {self._names(norms)} may cancel the scale of its last one"
+        if holds_lora(layer):
+            reason += "; LoRA in them is merged into kernels, which are trained whole"
         return Decision(reason, made=made)
+
+    def _refuse_quantized(self, layer):
+        for inner in filter(is_quantized, keras_adapter.layers_of(layer)):
+            raise ValueError(
+                f"{self._names([layer])!r} holds {inner.name!r}, whose kernel is "
+                f"quantised: {type(layer).__name__} makes another one in a copy. "
+                "Convert the network as it was before, and quantise what `draw()` "
+                "returns."
+            )
 
     def _of_holder_left_out(self, layer, left_out):
         """Of a layer that is left out, while layers that it holds are random."""

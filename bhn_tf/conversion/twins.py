@@ -53,12 +53,20 @@ def is_foreign(norm) -> bool:
 
 
 def _special_kernel(layer) -> str:
-    for inner in keras_adapter.layers_of(layer):
-        if getattr(inner, "quantization_mode", None) is not None:
-            return "its kernel is quantised"
-        if getattr(inner, "lora_enabled", False):
-            return "its kernel has LoRA"
-    return ""
+    if any(map(is_quantized, keras_adapter.layers_of(layer))):
+        return "its kernel is quantised"
+    return "its kernel has LoRA" if holds_lora(layer) else ""
+
+
+def is_quantized(layer) -> bool:
+    """Whether a layer has an integer kernel."""
+    return getattr(layer, "quantization_mode", None) is not None
+
+
+def holds_lora(layer) -> bool:
+    """Whether a layer, or one inside, has a low-rank product beside its kernel."""
+    held = keras_adapter.layers_of(layer)
+    return any(getattr(each, "lora_enabled", False) for each in held)
 
 
 def why_not(layer) -> str:

@@ -254,7 +254,15 @@ def carry_own_state(layer, copied) -> None:
     # Saving and loading also transfers state other than weights.
     store: dict = {}
     layer.save_own_variables(store)
-    copied.load_own_variables(store)
+    try:
+        copied.load_own_variables(store)
+    except ValueError as error:
+        raise ValueError(
+            f"The weights of the layer {layer.name!r} have no place in its copy, as "
+            "`get_config` and `build` of the layer, or of the one that holds it, make "
+            f"it: {str(error).strip().splitlines()[0]} A file with it could not be "
+            "loaded either. Quantise only after converting, what `draw()` returns."
+        ) from error
     if hasattr(layer, "save_assets"):
         with tempfile.TemporaryDirectory() as directory:
             layer.save_assets(directory)

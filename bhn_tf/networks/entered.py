@@ -82,6 +82,10 @@ class EnteredLayer(keras.layers.Layer):
             _require_replaced(layer, replaced, twins, calls)
         self.built = True
 
+    def compute_output_spec(self, *args, **kwargs):
+        # Its class may know the shape, and not be able to run on symbolic tensors.
+        return self.layer.compute_output_spec(*args, **kwargs)
+
     def compute_mask(self, inputs, previous_mask):
         return self.layer.compute_mask(inputs, previous_mask)
 

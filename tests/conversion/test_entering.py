@@ -597,6 +597,47 @@ def test_arguments_that_a_configuration_leaves_out_are_told_of():
     convert(network_of(Forgetful(name="own")))
 
 
+def test_lora_inside_is_merged_and_told_of():
+    own = MadeInBuild(name="own")
+    network = network_of(own)
+    own._dense.enable_lora(2)
+    own._dense.lora_kernel_b.assign(keras.ops.ones((2, 3)))
+    model = convert(network)
+    assert "LoRA in them is merged" in model.conversion_report["own"].reason
+    assert_equal_at_centre(network, model)
+
+
+def test_quantised_layers_inside_are_refused():
+    own = MadeInBuild(name="own")
+    network = network_of(own)
+    own._dense.quantize("int8")
+    with pytest.raises(ValueError, match="'own' holds 'first', whose kernel is quan"):
+        convert(network)
+    with pytest.raises(ValueError, match="of the layer 'first' have no place in its"):
+        convert(network, skip="own")
+
+
+@register
+class KnowsItsShape(MadeInBuild):
+    """Refuses to be called with tensors that Keras takes for sparse, as Gemma's."""
+
+    def call(self, inputs):
+        return super().call(keras.ops.mean(inputs[..., None], axis=-1))
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], 4)
+
+
+def test_the_shape_that_a_class_knows_is_taken():
+    inputs = keras.Input((5, 4))
+    x = KnowsItsShape(name="own")(inputs * np.float32(2.0))
+    x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
+    network = keras_networks.randomized(keras.Model(inputs, x))
+    model = convert(network)
+    assert model.conversion_report["own"].num_random == 3 + 4
+    assert_equal_at_centre(network, model)
+
+
 def test_an_own_layer_in_a_wrapper():
     network = keras.Sequential(
         [
