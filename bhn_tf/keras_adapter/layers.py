@@ -35,7 +35,7 @@ def own_attributes(layer: keras.Layer) -> dict:
     return {
         name: value
         for name, value in vars(layer).items()
-        if name not in others and not name.startswith("_self_")
+        if name not in others and not name.startswith("_self_unconditional_")
     }
 
 

@@ -250,7 +250,7 @@ def _require_replaced(layer, replaced, twins, calls) -> None:
                 "list or a dictionary"
             ) from error
         raise
-    late = [inner.name for inner in unbuilt if inner.built]
+    late = [inner.name for inner in unbuilt if inner.built and inner.variables]
     if late:
         raise CannotBeEntered(f"it calls {late[0]!r} in training alone")
     if reads.of_others:

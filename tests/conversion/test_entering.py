@@ -209,6 +209,26 @@ class HoldsOneWithoutConfiguration(layers.Layer):
 
 
 @register
+class SelfAttention(layers.Layer):
+    """Has it under keras-hub's name for it, which resembles names of TensorFlow."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._self_attention_layer = layers.MultiHeadAttention(2, 3)
+        self.without_weights = [layers.Softmax()]
+
+    def build(self, input_shape):
+        self._self_attention_layer.build(input_shape, input_shape)
+
+    def call(self, inputs):
+        attended = self._self_attention_layer(inputs, inputs)
+        return self.without_weights[0](inputs + attended)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+@register
 class ReadsBias(Tied):
     def call(self, inputs):
         return self.dense(inputs) + self.dense.bias
@@ -348,7 +368,12 @@ def test_what_is_left_as_it_is(layer, reason):
 
 @pytest.mark.parametrize(
     ("layer", "num_random"),
-    [(OneByOne, 4 + 4 + 4), (Unused, 4), (HoldsOneWithoutConfiguration, 4)],
+    [
+        (OneByOne, 4 + 4 + 4),
+        (Unused, 4),
+        (HoldsOneWithoutConfiguration, 4),
+        (SelfAttention, 6 + 6 + 6 + 4),
+    ],
     ids=str,
 )
 def test_layers_that_it_calls_one_by_one_or_never_or_that_stay(layer, num_random):
