@@ -23,7 +23,13 @@ class UsageProblem(Exception):
     """Something the user can mend; ends a binary with one sentence."""
 
 
-def flag(default, help_text: str, check: Callable | None = None, advice: str = ""):
+def flag(
+    default,
+    help_text: str,
+    check: Callable | None = None,
+    advice: str = "",
+    choices: tuple = (),
+):
     """Declares a field of a configuration that is also a flag.
 
     Args:
@@ -31,7 +37,11 @@ def flag(default, help_text: str, check: Callable | None = None, advice: str = "
         help_text: What the flag means.
         check: Returns whether a value makes sense.
         advice: What a value has to be, for the error message.
+        choices: All values that there are, for --help.
     """
+    if choices:
+        # As absl writes the choices of its own flags.
+        help_text = f"<{'|'.join(choices)}>: {help_text}"
     metadata = {"help": help_text, "check": check, "advice": advice}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -72,7 +82,11 @@ def local():
 
 def one_of(*choices: str):
     """Arguments of `flag` for a choice."""
-    return {"check": lambda v: v in choices, "advice": "one of " + ", ".join(choices)}
+    return {
+        "check": lambda v: v in choices,
+        "advice": "one of " + ", ".join(choices),
+        "choices": choices,
+    }
 
 
 def some_of(*choices: str, repeated: bool = False):
@@ -83,6 +97,7 @@ def some_of(*choices: str, repeated: bool = False):
         ),
         "advice": ("some of " if repeated else "different ones of ")
         + ",".join(choices),
+        "choices": choices,
     }
 
 

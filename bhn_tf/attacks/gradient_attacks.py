@@ -184,16 +184,16 @@ def _checked_inputs(x, clip) -> np.ndarray:
             "several inputs cannot be attacked."
         )
     values = np.asarray(keras.ops.convert_to_numpy(x))
+    if values.ndim < 2 or not values.size:
+        raise ValueError(
+            "Expected `x` to be an array [rows, ...] with at least one row, got a "
+            f"{type(x).__name__} of shape {values.shape}."
+        )
     if not np.issubdtype(values.dtype, np.floating):
         raise ValueError(
             f"`x` is of dtype {values.dtype}, which has no small steps. Give floats "
             "in the range that the model was trained on, such as "
             "`x.astype('float32') / 255`, and ε in the same units."
-        )
-    if values.ndim < 2 or not values.size:
-        raise ValueError(
-            f"Expected `x` of shape [rows, ...] with at least one row, got "
-            f"{values.shape}."
         )
     if not np.isfinite(values).all():
         raise ValueError("`x` has values that are NaN or infinite.")

@@ -21,7 +21,7 @@ from bhn_tf.models.predictive_model import PredictiveModel
 def calibrate(
     model,
     x,
-    y,
+    y=None,
     score=None,
     num_samples: int = 100,
     seed: int = 0,

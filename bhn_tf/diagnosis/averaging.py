@@ -139,8 +139,8 @@ def findings(gained: dict[str, Estimate]) -> list[Finding]:
             f"The average over draws has an NLL that is {-nll.value:.3g} nats higher "
             f"than that of the model's own centre (95 % interval {-nll.high:.3g} to "
             f"{-nll.low:.3g}): the draws are noisier than the data ask for.",
-            "Train longer, or from a smaller `initial_stddev` of the hypernet; look at "
-            "N and at the widths of the layers. Until then predict with "
-            "`num_samples=0`.",
+            "Train longer, or with less noise: a smaller `initial_stddev` of a "
+            "hypernet, a lower rate of dropout. Of a hypernet look at N and at the "
+            "widths of the layers. Until then predict with `num_samples=0`.",
         )
     ]

@@ -26,7 +26,7 @@ _MOST_ROWS_OF_WIDTHS = 500
 def diagnose(
     model,
     x,
-    y,
+    y=None,
     num_samples: int = 32,
     seed: int = 0,
     level: float = 0.9,

@@ -16,7 +16,8 @@ _NOTICEABLE_COVERAGE = 0.03
 
 _MEND = (
     "Calibrate on rows that training has not seen: `bhn_tf.conformal.calibrate(model, "
-    "x_calibration, y_calibration{options})`; look at N, at the widths of the layers "
+    "x_calibration, y_calibration{options})`; look {at}, and of a hypernet at N and at "
+    "the widths of the layers."
 )
 
 
@@ -52,7 +53,7 @@ def calibration_error(rows: MeasuredRows, seed: int) -> tuple[dict, list[Finding
         f"{by_chance:.3f}. The model is {said}: mean confidence "
         f"{confidence.mean():.3f}, accuracy {right.mean():.3f}."
     )
-    mend = _MEND.format(options=", temperature=True") + "and for overfitting."
+    mend = _MEND.format(options=", temperature=True", at="for overfitting")
     return measured, [Finding("miscalibrated", None, "warning", ece, message, mend)]
 
 
@@ -86,8 +87,8 @@ def coverage(rows: MeasuredRows, level: float, is_discrete: bool):
         f"of {n:,} rows, where chance gives {100 * least:.3g} to {100 * most:.3g} %: "
         f"they are too {kind}."
     )
-    mend = _MEND.format(options="") + (
-        "and at the noise: `Gaussian(trainable=True)` or `heteroscedastic=True` "
-        "learns it."
+    noise = (
+        "at the noise, which `Gaussian(trainable=True)` or `heteroscedastic=True` learns"
     )
+    mend = _MEND.format(options="", at=noise)
     return measured, [Finding("miscalibrated", None, "warning", share, message, mend)]

@@ -335,6 +335,7 @@ def test_more_draws_of_the_gradient_make_the_attack_stronger(seed):
         ({"x": np.full((9, 4), np.nan, "float32")}, "NaN or infinite"),
         ({"x": np.full((9, 4), 200, "float32")}, "values from 200 to 200"),
         ({"x": np.zeros((0, 4), "float32")}, "at least one row"),
+        ({"x": tf.data.Dataset.range(2)}, "be an array .* got a _RangeDataset"),
         ({"x": {"a": np.zeros((9, 4), "float32")}}, "one array"),
         ({"y": np.zeros(5, int)}, "9 rows"),
         ({"y": np.full(9, 3)}, "Labels"),

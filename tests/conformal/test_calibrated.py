@@ -389,7 +389,7 @@ def test_what_makes_no_sense_is_refused_with_advice(classifier, regressor):
     with pytest.raises(ValueError, match="by"):
         calibrate(regressor, Y, by="class")
     with pytest.raises(ValueError, match="as arrays"):
-        conformal.calibrate(regressor, tf.data.Dataset.from_tensors((X, Y)), None)
+        conformal.calibrate(regressor, tf.data.Dataset.from_tensors((X, Y)))
     with pytest.raises(ValueError, match="60 rows"):
         calibrate(regressor, Y, by=COLOURS[:5])
     calibrated = calibrate(regressor, Y, by=COLOURS)

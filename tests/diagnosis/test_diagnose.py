@@ -325,7 +325,10 @@ def test_an_average_that_is_worse_than_the_centre():
         log_probs = centre - loss + 0.05 * random.normal(size=(500, 30))
         gained = averaging.gains(of_rows(log_probs, centre), False, 0)
         assert gained["nll"].low < -loss + 0.0025 < gained["nll"].high + 0.0025
-        assert [each.name for each in averaging.findings(gained)] == names
+        found = averaging.findings(gained)
+        assert [each.name for each in found] == names
+        # Remedies are for every model that can be diagnosed.
+        assert all("a hypernet, a lower rate of dropout" in each.mend for each in found)
 
 
 def test_labels_that_no_draw_holds_to_be_possible_are_counted():
@@ -450,7 +453,7 @@ def test_what_there_is_nothing_to_diagnose_of():
             bhn_tf.diagnose(model, x, y, **options)
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
     with pytest.raises(ValueError, match="as arrays"):
-        bhn_tf.diagnose(model, dataset, None)
+        bhn_tf.diagnose(model, dataset)
     with pytest.raises(ValueError, match="classes"):
         bhn_tf.diagnose(model, x, y + 7)
 

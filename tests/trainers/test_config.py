@@ -144,6 +144,7 @@ def test_the_first_screen_is_the_trainers_own(tmp_path):
     status, shown, errors = screen("--help")
     assert status == 1
     assert shown.startswith("Classification with a Bayesian hypernetwork")
+    assert "--network: <mlp|cnn>: A perceptron" in shown
     assert errors == ""
 
 
