@@ -8,6 +8,7 @@ from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
 from bhn_tf.conformal.temperature import tempered
+from bhn_tf.models.raw_outputs import in_structure_of
 from bhn_tf.two_classes import as_two_classes
 
 
@@ -160,27 +161,3 @@ class CalibratedAnswers:
         flat = zip(self._outputs, keras.tree.flatten(raws), strict=True)
         answers = [answer(output, raw) for output, raw in flat]
         return in_structure_of(raws, answers)
-
-
-def in_structure_of(outputs, values: list):
-    """Returns a value for each output in the structure of the outputs.
-
-    Args:
-        outputs: One output, or a list or dictionary of them.
-        values: In the order of `keras.tree.flatten`; `None` for no value, which a
-            dictionary leaves out.
-
-    Example:
-        >>> in_structure_of({"b": 0, "a": 0}, [1, None]), in_structure_of(0, [2])
-        ({'a': 1}, 2)
-        >>> from collections import OrderedDict
-        >>> in_structure_of(OrderedDict(b=0, a=0), [1, 2])
-        {'b': 1, 'a': 2}
-    """
-    if not keras.tree.is_nested(outputs):
-        return values[0]
-    if isinstance(outputs, dict):
-        names = keras_adapter.names_as_flattened(outputs)
-        named = zip(names, values, strict=True)
-        return {name: value for name, value in named if value is not None}
-    return list(values)

@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_given_counts
-from bhn_tf.conformal.answers import in_structure_of
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.models.answer_loop import answer_batches
+from bhn_tf.models.raw_outputs import in_structure_of
 
 
 @keras.saving.register_keras_serializable("bhn_tf")

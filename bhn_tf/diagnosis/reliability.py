@@ -88,7 +88,8 @@ def coverage(rows: MeasuredRows, level: float, is_discrete: bool):
         f"they are too {kind}."
     )
     noise = (
-        "at the noise, which `Gaussian(trainable=True)` or `heteroscedastic=True` learns"
+        "at the noise, which `Gaussian(trainable=True)` or `heteroscedastic=True` "
+        "learns"
     )
     mend = _MEND.format(options="", at=noise)
     return measured, [Finding("miscalibrated", None, "warning", share, message, mend)]

@@ -234,16 +234,21 @@ class Joint(Likelihood, keras.layers.Layer):
             return dict(zip(self.names, summaries, strict=True))
         return type(raws)(summaries)
 
+    @property
+    def has_interval(self):
+        return any(part.has_interval for part in self.parts)
+
     def interval(self, raws, level):
-        """Lower and upper bounds, each in the outputs' structure."""
-        bounds = self._each(
-            lambda part, values: part.interval(values, level), self.flatten(raws)
-        )
+        """Lower and upper bounds, a list each, of the outputs that have intervals."""
+        if not self.has_interval:
+            return super().interval(raws, level)
+        bounds = [
+            part.interval(values, level)
+            for part, values in zip(self.parts, self.flatten(raws), strict=True)
+            if part.has_interval
+        ]
         lower, upper = zip(*bounds, strict=True)
-        return (
-            keras.tree.pack_sequence_as(raws, list(lower)),
-            keras.tree.pack_sequence_as(raws, list(upper)),
-        )
+        return list(lower), list(upper)
 
     def valid_labels(self, y, raw_shape, weight=None, mask=None):
         valid = self._each(

@@ -234,6 +234,11 @@ class Likelihood:
         num_samples = tf.cast(tf.shape(log_probs)[0], log_probs.dtype)
         return tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(num_samples)
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether y has intervals, as numbers and ordered classes have."""
+        return type(self).interval is not Likelihood.interval
+
     def interval(self, raws, level):
         """Returns the bounds of a central interval of y; for regression only."""
         raise ValueError(

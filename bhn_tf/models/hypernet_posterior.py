@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import asks_for_center
@@ -59,6 +60,13 @@ class HypernetPosterior(Posterior):
         sizes = [values.size for values in self.initial_values]
         self._offsets = [0, *np.cumsum(sizes, dtype=int).tolist()]
         self.num_random = self._offsets[-1]
+        if not self.layers:
+            logging.warning(
+                "The network %r has none of the layers of `bhn_tf.layers`, so nothing "
+                "in it is random (D = 0), and all draws are the same. "
+                "`bhn_tf.from_keras(network)` converts a network of Keras's layers.",
+                self.network.name,
+            )
         if not self.num_random:
             return
         ownership.refuse_part_of_another(self.hypernet, self, "hypernet", "posterior")

@@ -9,13 +9,13 @@ import tensorflow as tf
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_count, check_given_counts, check_probability
 from bhn_tf.data_feeds import feed_of, inputs_of
-from bhn_tf.likelihoods import Likelihood
+from bhn_tf.likelihoods import Joint, Likelihood
 from bhn_tf.models import workers
 from bhn_tf.models.answer_loop import answer_batches
 from bhn_tf.models.answers import Answers
 from bhn_tf.models.compiled_answers import CompiledAnswers
 from bhn_tf.models.draws import Posterior
-from bhn_tf.models.raw_outputs import RawOutputs
+from bhn_tf.models.raw_outputs import RawOutputs, in_structure_of
 from bhn_tf.models.refused_data import refuse_unfit_inputs
 
 
@@ -160,11 +160,13 @@ class Prediction(keras.Model):
 
         Returns:
             Arrays `(lower, upper)`, [rows, C] each, in the units of y: quantiles of
-            the mixture of the S predictive densities, noise included.
+            the mixture of the S predictive densities, noise included. For several
+            outputs each of the two has their structure, without outputs of classes: a
+            dictionary leaves these out, a list has `None` in their place.
 
         Raises:
             ValueError: If `level` is not a probability, there are no rows, or the
-                likelihood is not one of real numbers.
+                likelihood is not one of real numbers, of any output.
 
         Example:
         ```python
@@ -174,7 +176,7 @@ class Prediction(keras.Model):
         level = check_probability("level", level)
         # It must not round to 1 in float32 either, the dtype of a served model's level.
         check_probability("level", np.float32(level))
-        return self._predict(
+        bounds = self._predict(
             "interval",
             x,
             batch_size,
@@ -185,6 +187,17 @@ class Prediction(keras.Model):
             seed,
             tf.constant(level, tf.float64),
         )
+        if not isinstance(self.likelihood, Joint):
+            return bounds
+        return tuple(self._of_outputs_with_intervals(each) for each in bounds)
+
+    def _of_outputs_with_intervals(self, bounds: list):
+        """One bound of each output that has any, in the structure of all outputs."""
+        spec, parts, given = self.raw_outputs.spec, self.likelihood.parts, iter(bounds)
+        if len(bounds) == len(parts):
+            return keras.tree.pack_sequence_as(spec, bounds)
+        every = [next(given) if part.has_interval else None for part in parts]
+        return in_structure_of(spec, every)
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
         """Returns the posterior-predictive mean of one batch; see `predict`."""

@@ -72,3 +72,27 @@ class RawOutputs:
             lambda leaf: tf.zeros([num_rows, *(size or 1 for size in leaf.shape[1:])]),
             self.spec,
         )
+
+
+def in_structure_of(outputs, values: list):
+    """Returns a value for each output in the structure of the outputs.
+
+    Args:
+        outputs: One output, or a list or dictionary of them.
+        values: In the order of `keras.tree.flatten`; `None` for no value, which a
+            dictionary leaves out.
+
+    Example:
+        >>> in_structure_of({"b": 0, "a": 0}, [1, None]), in_structure_of(0, [2])
+        ({'a': 1}, 2)
+        >>> from collections import OrderedDict
+        >>> in_structure_of(OrderedDict(b=0, a=0), [1, 2])
+        {'b': 1, 'a': 2}
+    """
+    if not keras.tree.is_nested(outputs):
+        return values[0]
+    if isinstance(outputs, dict):
+        names = keras_adapter.names_as_flattened(outputs)
+        named = zip(names, values, strict=True)
+        return {name: value for name, value in named if value is not None}
+    return list(values)

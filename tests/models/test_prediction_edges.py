@@ -71,10 +71,12 @@ def test_interval_of_classes_is_refused():
             model.predict_interval(x, level=level, verbose=0)
 
 
-def test_without_anything_random():
+def test_without_anything_random(caplog):
     x, y = networks.data(9)
     model = networks.compiled(bhn_tf.BayesianHypernet(networks.plain()))
     assert model.num_random == 0
+    (said,) = caplog.messages
+    assert "nothing in it is random (D = 0)" in said and "from_keras" in said
     logs = model.evaluate(x, y, verbose=0, return_dict=True)
     assert logs["kl"] == 0 and logs["loss"] == logs["nll"] > 0
     expected = tf.nn.softmax(model.primary(x))

@@ -45,6 +45,34 @@ def make_model(as_dictionary=False, **kwargs):
 
 
 @pytest.mark.parametrize("as_dictionary", [False, True])
+def test_intervals_are_of_the_outputs_that_are_numbers(data, as_dictionary):
+    x, _, _ = data
+    model = make_model(as_dictionary, num_examples=N)
+    asked = {"num_samples": 4, "seed": 0, "verbose": 0}
+    lower, upper = model.predict_interval(x, 0.9, batch_size=16, **asked)
+    if as_dictionary:
+        assert set(lower) == set(upper) == {"size"}
+        mean = model.predict(x, **asked)["size"]
+        low, high = lower["size"], upper["size"]
+    else:
+        assert lower[0] is None and upper[0] is None
+        mean = model.predict(x, **asked)[1]
+        (_, low), (_, high) = lower, upper
+    assert low.shape == high.shape == (N, 1)
+    assert (low < mean).all() and (mean < high).all()
+
+
+def test_intervals_of_classes_alone_are_refused():
+    inputs = keras.Input((4,))
+    outputs = [WeightNormDense(2)(inputs), WeightNormDense(3)(inputs)]
+    model = bhn_tf.BayesianHypernet(
+        keras.Model(inputs, outputs), "mean_field", ["categorical", "categorical"]
+    )
+    with pytest.raises(ValueError, match="needs a regression likelihood"):
+        model.predict_interval(np.zeros((2, 4), "float32"), verbose=0)
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
 def test_logs_add_up_with_loss_weights(data, as_dictionary):
     x, kind, size = data
     keras.utils.set_random_seed(0)
