@@ -189,15 +189,9 @@ class Prediction(keras.Model):
         )
         if not isinstance(self.likelihood, Joint):
             return bounds
-        return tuple(self._of_outputs_with_intervals(each) for each in bounds)
-
-    def _of_outputs_with_intervals(self, bounds: list):
-        """One bound of each output that has any, in the structure of all outputs."""
-        spec, parts, given = self.raw_outputs.spec, self.likelihood.parts, iter(bounds)
-        if len(bounds) == len(parts):
-            return keras.tree.pack_sequence_as(spec, bounds)
-        every = [next(given) if part.has_interval else None for part in parts]
-        return in_structure_of(spec, every)
+        parts = self.likelihood.parts
+        outputs = self.raw_outputs.spec  # type: ignore[union-attr]
+        return tuple(_of_all_outputs(each, parts, outputs) for each in bounds)
 
     def predict_on_batch(self, x, *, num_samples: int = 32, seed: int | None = None):
         """Returns the posterior-predictive mean of one batch; see `predict`."""
@@ -314,3 +308,12 @@ class Prediction(keras.Model):
         if feed.num_rows is not None:
             self._checks().check_rows(feed.x)
         return feed
+
+
+def _of_all_outputs(bounds: list, parts, outputs):
+    """Bounds of the outputs that have intervals, in the structure of all outputs."""
+    if len(bounds) == len(parts):
+        return keras.tree.pack_sequence_as(outputs, bounds)
+    given = iter(bounds)
+    every = [next(given) if part.has_interval else None for part in parts]
+    return in_structure_of(outputs, every)
