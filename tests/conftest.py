@@ -1,5 +1,6 @@
 """Every run has the same initial weights, so that failures can be repeated."""
 
+import collections
 import gc
 import os
 import pathlib
@@ -23,11 +24,36 @@ def pytest_xdist_auto_num_workers():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks what `slow_cases.txt` lists."""
+    """Marks as slow what is listed, and all but a `few` of the cases of a test."""
     expression = "|".join(re.escape(line).replace(r"\*", ".*") for line in SLOW_CASES)
+    cases = collections.defaultdict(list)
     for item in items:
         if re.fullmatch(expression, item.nodeid.removeprefix("tests/")):
             item.add_marker(pytest.mark.slow)
+        elif item.get_closest_marker("few"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for of_a_test in cases.values():
+        (number,) = of_a_test[0].get_closest_marker("few").args
+        for item in left_out(of_a_test, number):
+            item.add_marker(pytest.mark.slow)
+
+
+def left_out(cases, number):
+    """All cases but `number` of them, which show as many values as they can.
+
+    If `number` is that of the values of the parameter that has most of them, each value
+    of each parameter is in a case that is kept.
+    """
+
+    def values(case):
+        return [(name, id(value)) for name, value in case.callspec.params.items()]
+
+    seen, left = collections.Counter(), list(cases)
+    for _ in range(min(number, len(cases))):
+        kept = min(left, key=lambda case: sum(seen[value] for value in values(case)))
+        seen.update(values(kept))
+        left.remove(kept)
+    return left
 
 
 def pytest_collection_finish():

@@ -41,6 +41,7 @@ def trained(request):
     return request.param, model, history
 
 
+@pytest.mark.few(1)
 def test_logs(trained):
     _, model, history = trained
     assert {"loss", "nll", "accuracy", "val_loss", "val_predictive_nll"} <= set(history)
@@ -76,6 +77,7 @@ def test_the_same_calls_answer(trained):
     assert logs["predictive_nll"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.few(2)
 def test_gradient_of_the_prediction(trained):
     _, model, _ = trained
     x = tf.constant(networks.data(3)[0])

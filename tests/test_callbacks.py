@@ -105,6 +105,7 @@ class Losses(keras.callbacks.Callback):
             logs[self.name] = self.losses[epoch]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ["losses", "options", "stopped"],
     [

@@ -78,6 +78,7 @@ def test_a_single_chunk_is_the_plain_flow(flow):
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.few(1)
 @every_flow
 @pytest.mark.parametrize(
     "sizes", [[3, 2, 3, 1], pytest.param([1, 3], marks=pytest.mark.slow)]
@@ -169,6 +170,7 @@ def common_factor(size):
     return target, kl
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flow", ["realnvp", pytest.param("iaf", marks=pytest.mark.slow)]
 )

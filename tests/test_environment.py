@@ -36,6 +36,7 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(module, comm
     assert message.endswith(command)
 
 
+@pytest.mark.slow
 def test_another_backend_is_refused():
     # A wrong backend is named even if its package is missing.
     code = "import keras; keras.backend.backend = lambda: 'jax'"

@@ -56,6 +56,7 @@ def log_normal(values, loc=0.0, scale=1.0):
 # -- the density -------------------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @every_hypernet
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
 def test_density_of_a_draw_is_that_of_the_distribution(name, size):
@@ -68,6 +69,7 @@ def test_density_of_a_draw_is_that_of_the_distribution(name, size):
     np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.few(5)
 @every_hypernet
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_density_follows_from_the_change_of_variables(name, size):
@@ -90,6 +92,7 @@ def test_1024_values(make):
     np.testing.assert_allclose(log_prob, log_prob_of(values.numpy()), rtol=1e-5)
 
 
+@pytest.mark.few(5)
 @every_hypernet
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3)])
 def test_density_is_one_number_for_each_draw(name, leading):
@@ -148,6 +151,7 @@ def test_kl_of_an_identity_flow_is_that_of_gaussians(name):
 # -- what the flows do to the noise ------------------------------------------------
 
 
+@pytest.mark.few(4)
 @every_flow
 @pytest.mark.parametrize("size", [2, 3, 5, 64])
 def test_every_entry_is_transformed(name, size):
@@ -161,6 +165,7 @@ def test_every_entry_is_transformed(name, size):
     assert (np.abs(hypernet(noise) - fresh).max(axis=0) > 1e-3).all()
 
 
+@pytest.mark.few(5)
 @every_hypernet
 @pytest.mark.parametrize("mean", [0.0, 1.5, [1.0, -2.0, 0.5]])
 def test_center_is_the_mean_at_the_start(name, mean):
@@ -229,6 +234,7 @@ def test_number_of_draws_can_be_a_tensor():
         assert values.shape == (number, 3) and log_prob.shape == (number,)
 
 
+@pytest.mark.few(3)
 @every_hypernet
 def test_xla_draws_with_the_same_density(name):
     hypernet = built(MAKE[name](), 5, 0.3)
@@ -319,6 +325,7 @@ def global_policy(request):
     keras.config.set_dtype_policy(before)
 
 
+@pytest.mark.few(5)
 @every_hypernet
 @pytest.mark.parametrize(
     "global_policy",
@@ -349,6 +356,7 @@ def deep_flows():
         yield pytest.param(name, size, marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(["name", "size"], list(deep_flows()))
 def test_deep_flows_stay_finite(name, size):
     keras.utils.set_random_seed(0)
@@ -382,6 +390,7 @@ def test_deep_flows_stay_finite(name, size):
             assert np.isfinite(result).all()
 
 
+@pytest.mark.few(2)
 @every_flow
 def test_no_weights_throw_a_rare_draw_far(name):
     """Training can widen the tails only so far: no single draw decides the KL."""
@@ -397,6 +406,7 @@ def test_no_weights_throw_a_rare_draw_far(name):
     assert 10 < values.max() <= farthest
 
 
+@pytest.mark.few(2)
 @every_flow
 def test_flows_of_version_0_1_keep_their_maps(name):
     """Their shifts had no bound, and their files do not mention one."""
@@ -463,6 +473,7 @@ def assert_weights_fit(hypernet, other):
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.few(3)
 @every_hypernet
 def test_config_survives_json(name):
     hypernet = built(CONFIGURED[name](), 4, 0.3)
@@ -472,6 +483,7 @@ def test_config_survives_json(name):
     assert_weights_fit(hypernet, clone)
 
 
+@pytest.mark.few(3)
 @every_hypernet
 def test_deserializes_by_its_registered_name(name):
     hypernet = built(CONFIGURED[name](), 4, 0.3)
@@ -482,6 +494,7 @@ def test_deserializes_by_its_registered_name(name):
     assert_weights_fit(hypernet, clone)
 
 
+@pytest.mark.few(2)
 @every_hypernet
 def test_copies_after_use_share_nothing(name):
     hypernet = built(MAKE[name](), 4, 0.3)
@@ -494,6 +507,7 @@ def test_copies_after_use_share_nothing(name):
     np.testing.assert_array_equal(hypernet.center(), before)
 
 
+@pytest.mark.few(3)
 @every_hypernet
 def test_weights_survive_a_file(name, tmp_path):
     inputs = keras.Input((4,))
@@ -514,6 +528,7 @@ SAVED_AND_SMALLER = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pair", SAVED_AND_SMALLER.values(), ids=SAVED_AND_SMALLER)
 def test_weights_of_a_larger_hypernet_are_refused(pair, tmp_path):
     """The steps that it lacks would be left out, silently."""

@@ -12,6 +12,7 @@ def test_is_one_over_the_norm(axes):
     np.testing.assert_allclose(inverse_norm(vectors, axes), expected, rtol=1e-6)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "decorate",
     [lambda f: f, tf.function, lambda f: tf.function(f, jit_compile=True)],

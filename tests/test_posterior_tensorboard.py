@@ -122,6 +122,7 @@ def test_training_does_not_notice_it(tmp_path):
         np.testing.assert_array_equal(value, other)
 
 
+@pytest.mark.slow
 def test_every_few_epochs_without_a_batch_and_after_it_was_saved(tmp_path):
     watch = PosteriorTensorBoard(tmp_path, every=2, num_samples=2)
     again = PosteriorTensorBoard.from_config(watch.get_config())

@@ -1,11 +1,13 @@
-"""The list of slow cases names tests that exist."""
+"""The list of slow cases names tests that exist, and few cases show each value."""
 
 import ast
+import itertools
 import pathlib
+from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import SLOW_CASES
+from tests.conftest import SLOW_CASES, left_out
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -20,3 +22,19 @@ def test_a_line_names_a_test(line):
 
 def test_lines_are_sorted_and_there_once():
     assert sorted(set(SLOW_CASES)) == SLOW_CASES
+
+
+def test_few_cases_show_each_value_of_each_parameter():
+    parameters = {"name": "abc", "size": range(4), "flag": (False, True)}
+    cases = [
+        SimpleNamespace(
+            callspec=SimpleNamespace(params=dict(zip(parameters, values, strict=True)))
+        )
+        for values in itertools.product(*parameters.values())
+    ]
+    slow = left_out(cases, 4)
+    kept = [case.callspec.params for case in cases if case not in slow]
+    assert len(kept) == 4 and len(slow) == 20
+    for name, values in parameters.items():
+        assert {params[name] for params in kept} == set(values)
+    assert left_out(cases[:3], 4) == []

@@ -111,6 +111,7 @@ def test_what_the_model_cannot_take_is_refused_before_anybody_labels(
         learner(make_model=make_model, label_fn=nobody, **kwargs).run(1)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -21,6 +21,7 @@ def assert_rounds(found, num_rounds, query_size=4):
     assert all(0 <= i < 40 for i in ids)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["bhn", "dropout", "deterministic", "ensemble"])
 def test_every_method_asks_and_learns(method, bhn_run):
     if method == "bhn":
@@ -46,6 +47,7 @@ def test_every_method_asks_and_learns(method, bhn_run):
         networks.assert_identity(history[-1]["metrics"], 12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("acquisition", ["bald", "max_entropy", "mean_std"])
 def test_the_highest_scores_are_asked_for(acquisition):
     found = learner("ensemble", acquisition=acquisition)
@@ -101,6 +103,7 @@ def test_bald_of_a_network_without_draws_is_random():
     assert entry["ids"] != sorted(entry["ids"])
 
 
+@pytest.mark.slow
 def test_a_round_alone_equals_the_round_in_the_loop():
     whole = learner("bhn", warm_start=False)
     (expected,) = whole.run(1, validation_data=pool(20))
@@ -112,6 +115,7 @@ def test_a_round_alone_equals_the_round_in_the_loop():
     assert alone._choose().tolist() == whole._choose().tolist()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 def test_where_a_round_starts(warm_start):
     made = []
@@ -213,6 +217,7 @@ def test_random_asks_in_an_order_that_rows_without_use_do_not_change():
     assert finite == [i for i in all_rows if i < 20]
 
 
+@pytest.mark.slow
 def test_validation_data_change_nothing_but_what_is_reported(bhn_run):
     with_data, _ = bhn_run
     without = learner(make_model=learners.make("bhn", run_eagerly=False))

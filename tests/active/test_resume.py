@@ -106,6 +106,7 @@ def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
     assert_as_expected(learner(directory=tmp_path, label_fn=nobody), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_kills", ["5", pytest.param("20", marks=pytest.mark.slow)])
 def test_killed_by_the_system_at_any_time(num_kills, tmp_path):
     """Neither the lock nor half-written files of a killed run are in the way."""

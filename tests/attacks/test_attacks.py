@@ -39,6 +39,7 @@ def model():
 # -- where the answer is known ---------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dense", [keras.layers.Dense, WeightNormDense])
 def test_a_step_at_the_centre_of_a_linear_model_is_exact(dense):
     x, y = images()

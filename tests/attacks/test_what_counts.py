@@ -60,6 +60,7 @@ def sign_of_gradient_of_nll(model, x, y):
     return np.sign(tape.gradient(loss, inputs).numpy())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
 @pytest.mark.parametrize("kind", ["bayesian", "deterministic", "ensemble"])
 def test_labels_of_padding_change_nothing(models, kind, attack):
@@ -72,6 +73,7 @@ def test_labels_of_padding_change_nothing(models, kind, attack):
     np.testing.assert_array_equal(found[2], found[0])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["bayesian", "deterministic"])
 def test_the_direction_is_that_of_the_loss_of_evaluate(models, kind):
     model, (x, y) = models[kind], sequences()

@@ -189,6 +189,7 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
         np.testing.assert_allclose(elsewhere["mean"], mean, rtol=1e-6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_draws_are_those_of_predict(name, tmp_path):
     model = networks.compiled(MODELS[name]())
@@ -211,6 +212,7 @@ def test_draws_are_those_of_predict(name, tmp_path):
 # -- what is promised -------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "score", [None, "absolute", "quantile", "lower_bound", "upper_bound"]
 )

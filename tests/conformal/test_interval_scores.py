@@ -43,6 +43,7 @@ def relative(y, answers):
 SCORES = [Absolute(), Normalized(), Quantile(), CustomIntervalConformity(relative)]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
 @pytest.mark.parametrize("threshold", [0.8, 3.0, 50.0])
 def test_bounds_have_the_score_of_the_threshold(score, threshold, predictive):
@@ -60,6 +61,7 @@ def test_saved_files_name_the_library_and_not_the_module(score):
     assert keras.saving.get_registered_name(score) == f"bhn_tf>{score.__name__}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("threshold", [0.01, 3.0, 50.0])
 def test_a_bound_has_the_score_of_the_threshold_and_the_other_side_no_end(
     threshold, predictive
@@ -132,6 +134,7 @@ def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
         assert np.isnan([lower[0, 0], upper[0, 0]]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [pytest.param(0.3, marks=pytest.mark.slow), 0.05])
 @pytest.mark.parametrize("score", [Quantile(), LowerBound(), UpperBound()])
 def test_tails_over_many_orders_of_magnitude_are_left_as_they_are_asked_for(

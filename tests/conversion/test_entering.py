@@ -517,6 +517,7 @@ class RandomInTuple(layers.Layer):
         return self.held[0](inputs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("arguments", [{"skip": "own"}, {"only": "logits"}], ids=str)
 def test_random_layers_inside_are_left_out_too(arguments, tmp_path):
     network = network_of(RandomInside(name="own"))

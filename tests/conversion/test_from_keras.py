@@ -28,6 +28,7 @@ def assert_equal_at_centre(network, model, x):
     np.testing.assert_allclose(found, expected, 0, 1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_centre_is_the_original(name, mode):
@@ -358,6 +359,7 @@ class Head(layers.Layer):
         return {**super().get_config(), "activation": name}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("activation, from_logits", [(None, True), ("softmax", False)])
 @pytest.mark.parametrize(
     "last",
@@ -400,6 +402,7 @@ def test_bayes_by_backprop():
 LEFT_OUT = ["convolutions_1d", "depthwise", "einsum", "transposed", "recurrent"]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("mode", [*MODES, "rank_one"])
 @pytest.mark.parametrize("name", [*LEFT_OUT, "transformer"])
 def test_a_random_layer_that_is_left_out_computes_the_same(name, mode):
@@ -433,6 +436,7 @@ def words(output_mode):
 WORDS = np.array([["a", "b"], ["b", "b"], ["c", "d"], ["d", "x"]])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("lookup", "x", "hidden", "mode"),
     [

@@ -91,6 +91,7 @@ def test_there_is_no_train_split(letters):
         data.load(str(letters[0]), "train")
 
 
+@pytest.mark.slow
 def test_real_letters(shared_data):
     x, y = data.load("font_letters", "all", shared_data)
     files = sorted((shared_data / "font_letters").glob("*/*.png"))

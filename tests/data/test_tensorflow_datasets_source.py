@@ -211,6 +211,7 @@ def test_real_sets(shared_data, name, shapes):
         assert len(x) == len(y) and y.min() >= 0
 
 
+@pytest.mark.slow
 def test_real_mnist_loads_quickly_and_has_disjoint_splits(shared_data):
     start = time.process_time()
     splits = data.load("mnist", data_dir=shared_data / "tfds")

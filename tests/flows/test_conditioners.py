@@ -118,6 +118,7 @@ def test_bound_is_smooth_and_hardly_felt_near_zero():
     np.testing.assert_allclose(soft_bound(tf.constant(0.1), 2.0), 0.1, rtol=1e-3)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("hidden_units", [(), (24,), (24, 18)])
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_jacobian_of_made_is_strictly_lower_triangular(size, hidden_units):

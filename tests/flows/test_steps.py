@@ -41,6 +41,7 @@ def noise(*shape):
     return tf.random.stateless_normal(shape, [5, 6])
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("leading", [(), (4,), (2, 3)])
 def test_shapes_and_dtypes(step, size, leading):
     values, log_det = step(noise(*leading, size))
@@ -49,6 +50,7 @@ def test_shapes_and_dtypes(step, size, leading):
     assert values.dtype == log_det.dtype == tf.float32
 
 
+@pytest.mark.few(8)
 def test_log_det_is_that_of_the_jacobian(step, size):
     x = noise(5, size)
     with tf.GradientTape() as tape:
@@ -59,6 +61,7 @@ def test_log_det_is_that_of_the_jacobian(step, size):
     np.testing.assert_allclose(log_det, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.few(8)
 def test_bijector_is_the_same_map(step, size):
     x = noise(5, size).numpy()
     values, log_det = (result.numpy() for result in step(x))
@@ -82,6 +85,7 @@ def test_inverse_of_64_entries():
         assert error < 1e-4, name
 
 
+@pytest.mark.few(8)
 def test_gradient_reaches_each_weight(step, size):
     with tf.GradientTape() as tape:
         values, log_det = step(noise(16, size))

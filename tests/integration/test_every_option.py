@@ -83,6 +83,7 @@ def test_another_process_goes_on(models, loaded, name):
         assert loaded[name][f"/trained/{log}"] == pytest.approx(value, rel=1e-4), log
 
 
+@pytest.mark.few(4)
 @every_case
 def test_it_is_served(models, name, tmp_path):
     model, x, _, _, _said = models[0][name]
@@ -110,6 +111,7 @@ def replicas(run_python, names):
     return json.loads(output.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_two_replicas(run_python):
     names = every_option.OF_REPLICAS
     assert replicas(run_python, names) == {"ran": [*names], "failures": {}}

@@ -99,6 +99,7 @@ def test_a_model_that_is_gone_leaves_no_graph(use, tmp_path):
     assert num_graphs() == before
 
 
+@pytest.mark.slow
 def test_functions_that_all_models_call_are_differentiated_later():
     """TFP has one graph of its log-beta function for all; see `tensorflow_adapter`."""
     x, _ = networks.data(8)

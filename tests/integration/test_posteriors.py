@@ -125,6 +125,7 @@ def assert_same_mean(samples, posterior):
     np.testing.assert_allclose(distance, 0.0, atol=0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 def test_mean_field_learns_the_closest_independent_gaussians(correlation):
     posterior = exact_posterior(correlation)
@@ -172,6 +173,7 @@ def test_the_bound_of_a_flow_is_the_evidence(hypernet):
     assert actual == pytest.approx(exact_posterior(0.8).log_evidence, abs=0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hypernet", FLOWS)
 def test_the_predictive_of_a_flow_is_the_exact_one(hypernet):
     posterior = exact_posterior(0.8)

@@ -81,6 +81,7 @@ def classifier():
 # -- scikit-learn's own checks ---------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ["kind", "name"], [(kind, name) for kind in CHECKS for name in CHECKS[kind]]
 )
@@ -136,6 +137,7 @@ def test_what_is_too_small_for_float32_is_refused():
         small(BHNRegressor, epochs=1).fit(X * 1e-40, Y)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**-110, 2.0**65, 2.0**124])
 def test_the_units_of_inputs_do_not_matter(unit, regressor):
     other_units = X * [unit, 1.0, 1.0]
@@ -186,6 +188,7 @@ def test_times_are_refused_in_predictions(regressor):
         regressor.predict(X.astype("datetime64[D]"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_column_that_did_not_vary_may_do_so_later(value):
     table = np.column_stack([X, np.full(len(X), value)])
@@ -226,6 +229,7 @@ def test_a_classification_answers_with_its_own_labels(classifier):
     assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", ["series", "array", "frame"])
 @pytest.mark.parametrize(
     ["dtype", "kind"], [("Int64", "i"), ("UInt8", "u"), ("boolean", "b")]
@@ -299,6 +303,7 @@ def test_the_score_of_waiting_times_is_that_of_scikit_survival(survival):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "form",
     [
@@ -351,6 +356,7 @@ def plain(num_features, num_outputs):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("network", [with_own_layers, plain])
 def test_a_function_that_builds_the_network(network):
     regressor = small(BHNRegressor, network=network, epochs=1).fit(X, Y)
@@ -416,12 +422,14 @@ def test_numbers_without_sense_are_named(options):
         small(BHNRegressor, **options).fit(X, Y)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("units", [5, np.int64(5), np.array([5])])
 def test_one_hidden_layer_may_be_given_as_a_number(units):
     regressor = small(BHNRegressor, hidden_units=units, epochs=1).fit(X, Y)
     assert regressor.model_.primary.layers[-1].layers[0].units == 5
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_the_last_epoch_has_all_of_the_bound(epochs, share):
@@ -439,6 +447,7 @@ def test_a_fit_that_diverges_is_no_fit(estimator):
         estimator(**{**SMALL, "learning_rate": 1e30}).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_data_frame_with_categories_in_a_search():
     frame = pd.DataFrame(
         {"size": X[:, 0], "color": np.where(X[:, 1] > 0, "red", "blue")}

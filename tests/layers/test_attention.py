@@ -86,6 +86,7 @@ def assert_close(results, expected, precision):
         )
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(("layer_class", "arguments"), LAYERS.values(), ids=LAYERS)
 def test_equals_keras(layer_class, arguments, call):
@@ -192,6 +193,7 @@ def test_what_all_layers_do():
         check(SelfAttention, HEADS, (4, 6, 5))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["heads", "values", "groups"])
 @pytest.mark.parametrize("random", ["scale_and_bias", "rank_one"])
 def test_a_draw_for_each_row(name, random):

@@ -90,6 +90,7 @@ def test_masks_leave_rows_out_of_the_moments():
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.few(5)
 @every_option_with_a_shift
 @pytest.mark.parametrize("shape", [(4, 3), (4, 2, 5, 3)])
 def test_generated_scales(shape, options):

@@ -40,12 +40,14 @@ def channels_first(shape):
     return (shape[0], shape[-1], *shape[1:-1])
 
 
+@pytest.mark.few(1)
 @every_layer
 @pytest.mark.parametrize("options", [{}, {"use_bias": False, "activation": "relu"}])
 def test_layer(layer_class, input_shape, options):
     check_layer(layer_class, {"filters": 4, "kernel_size": 2, **options}, input_shape)
 
 
+@pytest.mark.few(9)
 @every_layer
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options(layer_class, input_shape, options):

@@ -43,6 +43,7 @@ every_layer = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.few(1)
 @every_layer
 @pytest.mark.parametrize("options", [{}, {"use_bias": False, "activation": "relu"}])
 def test_layer(layer_class, input_shape, options):
@@ -50,6 +51,7 @@ def test_layer(layer_class, input_shape, options):
     check_layer(layer_class, arguments, input_shape, OUTPUT_AXES)
 
 
+@pytest.mark.few(8)
 @every_layer
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options(layer_class, input_shape, options):

@@ -16,6 +16,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"use_bias": False, "activation": "relu"}])
 @pytest.mark.parametrize("input_shape", [(4, 5), (3, 2, 2, 5)])
 def test_layer(input_shape, options):

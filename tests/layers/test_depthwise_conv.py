@@ -22,6 +22,7 @@ every_layer = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.few(1)
 @every_layer
 @pytest.mark.parametrize("options", [{}, {"use_bias": False, "activation": "relu"}])
 def test_layer(layer_class, input_shape, options):

@@ -57,6 +57,7 @@ def test_biases_of_several_axes(bias):
     check_equals_keras(WeightNormEinsumDense, arguments, (4, 6, 5), (1, 2))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["dense", "heads", "from_heads", "dots_before", "outputs_in_another_order"]
 )

@@ -21,6 +21,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_layer(options):
     arguments = {**VOCABULARY, **options}

@@ -82,6 +82,7 @@ def by_hand(inputs, layers, values):
     return hidden @ w * last_scale + last_bias
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("caller", CALLERS.values(), ids=CALLERS)
 @pytest.mark.parametrize("make", [functional, nested_twice, Subclassed])
 @pytest.mark.parametrize("rows", [(), (5,)], ids=["one_for_all", "one_each"])

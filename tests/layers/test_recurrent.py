@@ -62,6 +62,7 @@ def test_layer():
     check_layer(*KINDS["lstm"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["gru", "gru_before", "simple", "conv"])
 def test_kinds_of_a_layer(kind):
     layer_class, arguments, shape = KINDS[kind]
@@ -101,6 +102,7 @@ def test_options(options):
     check_equals_keras(layers.WeightNormLSTM, arguments, SEQUENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lstm", "gru", "simple"])
 def test_gates_one_by_one_without_bias(kind):
     layer_class, arguments, shape = KINDS[kind]
@@ -118,6 +120,7 @@ def draws_for_rows(layer):
     }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ["random", "dropout"],
     [

@@ -31,6 +31,7 @@ def test_fresh_layer_equals_keras(layer_class, options):
     check_equals_its_twin(layer_class, arguments, SHAPES[layer_class])
 
 
+@pytest.mark.few(1)
 @every_layer
 def test_layer(layer_class):
     arguments = {"filters": 3, "kernel_size": 2, "depth_multiplier": 2}

@@ -49,6 +49,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_trains_answers_and_serves(name, tmp_path):
     make, y = CASES[name]

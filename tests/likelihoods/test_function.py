@@ -84,6 +84,7 @@ def test_an_axis_of_outputs_may_be_used_up():
     assert np.isfinite(tape.gradient(log_prob, raw)).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("function", "reference"),
     [
@@ -115,6 +116,7 @@ def of_atom(raw, share, at, rest):
     return tfd.Mixture(tfd.Categorical(probs=shares), [atom, rest])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("function", "level", "expected"),
     [

@@ -101,6 +101,7 @@ def test_tails_are_scipys(name):
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "name",
     [

@@ -169,6 +169,7 @@ def test_pixels_count_as_rows(metric_class):
         assert result == pytest.approx(first, abs=1e-6)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric_class", METRICS)
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_batches_equal_one_shot(metric_class, mode):
@@ -212,6 +213,7 @@ def test_nan_prediction_makes_the_result_nan(metric_class):
     assert np.isnan(measured(metric_class(), labels, p))
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("metric_class", METRICS)
 @pytest.mark.parametrize(
     "wrong",

@@ -63,6 +63,7 @@ OF_TARGETS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ["num_targets", "each"], [(1, ()), (1, (1,)), (3, ()), (3, (1,)), (3, (3,))]
 )
@@ -107,6 +108,7 @@ def test_weighted_means_of_targets(num_targets, each):
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit_and_evaluate(jit_compile):
     x, y = data()
@@ -189,6 +191,7 @@ def test_state_is_float32_under_any_policy(policy):
     assert np.all(np.isfinite(list(logs.values())))
 
 
+@pytest.mark.slow
 def test_two_replicas_equal_one():
     """In its own process, since devices are split before TensorFlow starts."""
     script = """

@@ -96,6 +96,7 @@ FAMILIES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.few(3)
 @FAMILIES
 @pytest.mark.parametrize("option", ["trainable", "heteroscedastic"])
 def test_the_noise_starts_at_the_spread_of_the_targets(family, option, targets):

@@ -136,6 +136,7 @@ def test_other_generated_values(random):
     np.testing.assert_allclose(model(x, scales=centre), model.primary(x), atol=1e-5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("random", [*layers.WeightNormLSTM.GENERATED][1:])
 def test_draws_of_layers_with_cells(random):
     """Values of a cell are generated for the layer around it."""

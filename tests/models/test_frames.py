@@ -73,6 +73,7 @@ def generated(*arrays):
     return (batches[index] for index in range(2))
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize("make", [Batches, generated])
 @pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])

@@ -47,6 +47,7 @@ def test_a_frozen_layer_of_parts(name, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hypernet", ["realnvp", "mean_field"])
 def test_a_frozen_hypernet(hypernet, tmp_path):
     x, y = networks.data(20)
@@ -59,6 +60,7 @@ def test_a_frozen_hypernet(hypernet, tmp_path):
     assert not any(weight.trainable for weight in loaded.hypernet.weights)
 
 
+@pytest.mark.slow
 def test_a_frozen_part_of_a_hypernet(tmp_path):
     x, y = networks.data(20)
     model = bhn_tf.BayesianHypernet(networks.sequential(), "realnvp")
@@ -79,6 +81,7 @@ def test_a_frozen_part_of_a_hypernet(tmp_path):
 REALS, COUNTS = X[:, 0, :1], np.arange(20) % 4
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("likelihood", "y"),
     [

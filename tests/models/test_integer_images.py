@@ -66,6 +66,7 @@ def assert_answers_of_floats(model):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "first",
     [
@@ -128,6 +129,7 @@ def test_a_network_that_scales_them_gives_the_answers_of_floats():
     assert_answers_of_floats(model)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -59,6 +59,7 @@ def test_what_a_user_sets_outside_of_fit_stays(model):
     assert model.kl_weight == GIVEN
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("when", ["on_epoch_begin", "on_train_batch_end"])
 def test_an_interrupted_fit(model, error, when):
@@ -78,6 +79,7 @@ def test_an_interrupted_fit(model, error, when):
     assert model.get_compile_config()["kl_weight"] == GIVEN
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("save_freq", ["epoch", 1])
 def test_a_file_written_in_the_middle_has_what_was_compiled(model, save_freq, tmp_path):
     path = tmp_path / "epoch_{epoch}.keras"

@@ -40,6 +40,7 @@ def batches(*arrays):
     return tf.data.Dataset.from_tensor_slices(arrays).batch(9)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ["args", "kwargs"],
     [
@@ -138,6 +139,7 @@ def loss(model, y):
     return model.evaluate(X, y, seed=1, verbose=0, return_dict=True)["loss"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "y",
     [
@@ -154,6 +156,7 @@ def test_codings_of_classes_are_equal(model, y):
     assert loss(model, y) == pytest.approx(loss(model, Y), rel=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", ["numbers", "one_hot"])
 def test_accuracy_is_that_of_either_coding_whichever_came_first(first):
     codings = {"numbers": Y, "one_hot": keras.utils.to_categorical(Y, 3)}
@@ -196,6 +199,7 @@ def test_shapes_of_targets_are_equal(regression):
     assert loss(regression, Y) == pytest.approx(loss(regression, Y * 1.0), rel=1e-6)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "y",
     [

@@ -47,6 +47,7 @@ def assert_evaluates_as_named(model):
     return logs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("network", [alone, inside])
 def test_terms_and_compiled_metrics_keep_their_names(network):
     likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)

@@ -73,6 +73,7 @@ def pair(request):
     return plain, other, networks.data(NUM_ROWS)[0], y
 
 
+@pytest.mark.few(2)
 def test_evaluate_measures_the_same(pair):
     plain, other, x, y = pair
     first, second = (
@@ -87,6 +88,7 @@ def test_evaluate_measures_the_same(pair):
         networks.assert_identity(logs, NUM_ROWS)
 
 
+@pytest.mark.few(2)
 def test_the_bound_is_the_same(pair):
     plain, other, x, y = pair
     first, second = (model.elbo(x, y, 5, seed=3) for model in (plain, other))
@@ -112,6 +114,7 @@ def test_hamiltonian_monte_carlo_moves_in_the_same_density(pair):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.few(2)
 def test_hamiltonian_draws_answer_as_the_model_does(pair):
     plain, _, x, _ = pair
     asked = {"num_samples": 3, "seed": 1}
@@ -127,6 +130,7 @@ def test_hamiltonian_draws_answer_as_the_model_does(pair):
         )
 
 
+@pytest.mark.few(2)
 def test_training_keeps_its_identity(pair):
     _, other, x, y = pair
     logs = other.fit(x, y, batch_size=3, verbose=0).history

@@ -62,6 +62,7 @@ def model():
     return model
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ["make", "expected"],
     [
@@ -122,6 +123,7 @@ def test_counted_in_arrays(model):
     assert model.num_examples == 13
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("num_rows", [5, 7, 10, 33])
 @pytest.mark.parametrize("split", [0.1, 0.25, 1 / 3, 0.5])
 def test_validation_split_is_that_of_keras(model, num_rows, split):

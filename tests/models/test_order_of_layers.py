@@ -166,6 +166,7 @@ def test_a_report_has_the_order_of_g(make):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["sequential", "functional", "subclassed", "twice"])
 def test_a_file_of_another_order_is_refused_and_only_such_a_file(name, tmp_path):
     """A file without the mark is one of version 0.1."""

@@ -107,6 +107,7 @@ def orders(calls):
     yield calls[::-1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_built", [True, False], ids=["built", "unbuilt"])
 @each_model
 def test_any_order_before_training(name, is_built, tmp_path):
@@ -127,6 +128,7 @@ def test_any_order_once_compiled(name, tmp_path):
             getattr(calls, call)()
 
 
+@pytest.mark.slow
 @each_model
 def test_in_compiled_steps(name, tmp_path):
     """A graph makes no variables: a step's variables exist before it is traced."""
@@ -258,6 +260,7 @@ def evaluate(model, folder):
     model.evaluate(*networks.data(6), verbose=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("use", [predict, evaluate, export])
 def test_layers_that_compile_their_call_are_trained_later(use, tmp_path):
     """Their graph is traced in the first use, and differentiated in the second."""

@@ -47,6 +47,7 @@ def test_a_step_of_mixed_float16_is_one_of_float32():
 POLICIES = ["float64", "float16", "mixed_float16", "mixed_bfloat16", "bfloat16"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", POLICIES, indirect=True)
 @pytest.mark.parametrize(
     "hypernet", ["RealNVP", pytest.param("IAF", marks=pytest.mark.slow)]
@@ -77,6 +78,7 @@ def test_trains_predicts_and_is_saved(policy, hypernet, tmp_path):
     again.fit(x, y, batch_size=4, verbose=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("policy", ["float64", "float16"], indirect=True)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_in_graphs(policy, jit_compile):
@@ -122,6 +124,7 @@ def test_scales_are_set_to_data(policy):
         assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["float64", "mixed_float16"], indirect=True)
 def test_attacks_and_chains(policy):
     model = networks.bayesian(hypernet="mean_field", num_examples=24)

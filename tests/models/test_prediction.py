@@ -41,6 +41,7 @@ def leaves(answer):
     return answer.values() if isinstance(answer, dict) else [answer]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("num_samples", [0, 1, 9])
 def test_rows_keep_their_values(model, call, num_samples):
@@ -181,6 +182,7 @@ def test_centre_is_bit_equal_from_call_to_call(model):
     assert model.predict_samples(x, num_samples=0, verbose=0).shape == (9, 1, 3)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ["call", "jit_compile"], [*((call, False) for call in CALLS), ("predict", True)]
 )
@@ -206,6 +208,7 @@ def state_of(model):
     return [*networks.weights_of(model), *optimizer]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_answering_changes_no_weight(run_eagerly):
     """Batch statistics, the noise and the optimizer do not change."""

@@ -237,6 +237,7 @@ def test_built_by_whatever_comes_first(how):
     model.fit(x, y, verbose=0)
 
 
+@pytest.mark.slow
 def test_many_draws_of_many_rows_are_predicted_a_few_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(answers, "_MOST_SAMPLES", 10 * networks.NUM_CLASSES * 3)
     model, (x, _) = networks.bayesian(), networks.data(20)

@@ -53,6 +53,7 @@ def test_a_column_of_class_numbers_before_one_hot_rows():
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_one_compiled_function_for_each_number_of_axes(tmp_path):
     traces = []
 

@@ -192,6 +192,7 @@ def test_callbacks_may_ask(model, with_evaluation):
         assert_same(answer, callback.answers[0], "inner")
 
 
+@pytest.mark.slow
 def test_validation_is_that_without_a_callback(model):
     x, y = data()
 
@@ -233,6 +234,7 @@ def generator(batches):
         yield batches[index]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["PyDataset", "generator"])
 def test_data_may_ask(model, kind):
     x, y = data()
@@ -263,6 +265,7 @@ def test_data_may_ask(model, kind):
         assert_same(answer, batches.answers[0], "inner")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moment", ["on_epoch_begin", "on_train_batch_begin"])
 def test_evaluating_before_the_first_step_leaves_its_metrics_alone(moment):
     x, y = data()

@@ -81,6 +81,7 @@ def test_class_numbers_are_keys_in_every_type(model, key):
     model.train_on_batch(X, Y, class_weight={key: np.float32(2.0)})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["int32", "int8", "float16", "float64"])
 def test_negative_weights_of_a_data_set_are_refused(model, dtype):
     weights = np.where(Y == 1, -1, 1).astype(dtype)
@@ -104,6 +105,7 @@ def test_batches_of_a_data_set_have_as_many_of_everything(model, regression):
             np.testing.assert_array_equal(value, old)
 
 
+@pytest.mark.slow
 def test_the_sentence_on_a_data_set_ends_as_it_should(model):
     with pytest.raises(ValueError, match=r"^A batch has NaN .* values in `x`\.$"):
         model.fit(of_unknown_rows(X * np.nan, Y), verbose=0)

@@ -13,6 +13,7 @@ BOTH = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("random", "arguments", "lost"),
     [

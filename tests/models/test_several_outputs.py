@@ -180,6 +180,7 @@ def test_it_is_saved_whole(data, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("save", ["whole", "weights"])
 def test_each_output_keeps_its_likelihood_in_whatever_order_they_were_given(
     save, tmp_path

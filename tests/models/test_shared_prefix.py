@@ -89,6 +89,7 @@ def without_shared_prefix(model, x, scales):
     return np.stack(raws)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "make",
     [

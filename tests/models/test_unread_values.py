@@ -76,6 +76,7 @@ def loaded(model, path):
     return keras.saving.load_model(path / "model.keras")
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("is_trained", [False, True], ids=["new", "trained"])
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def make(request):
     return compiled
 
 
+@pytest.mark.few(1)
 @each_inner
 def test_of_fit_and_its_validation(make, inner):
     results = []
@@ -106,6 +107,7 @@ def test_of_fit_and_its_validation(make, inner):
         np.testing.assert_array_equal(value, wanted)
 
 
+@pytest.mark.few(1)
 @each_inner
 def test_of_evaluate_and_predict(make, inner):
     model, asking = make(), Asking(INNER[inner])
@@ -121,6 +123,7 @@ def test_of_evaluate_and_predict(make, inner):
     assert asking.num_asked == 6
 
 
+@pytest.mark.few(1)
 def test_a_generator_that_predicts_while_it_is_trained_on(make):
     def batches(model, predicts):
         while True:

@@ -147,6 +147,7 @@ def assert_same_states(stock, model):
         np.testing.assert_allclose(value, wanted, atol=1e-5)
 
 
+@pytest.mark.few(3)
 def test_training(pair):
     stock, model, x = pair
     arguments = {"batch_size": ROWS, "verbose": 0, "shuffle": False, "epochs": 2}
@@ -155,6 +156,7 @@ def test_training(pair):
     assert_same_states(stock, model)
 
 
+@pytest.mark.few(2)
 def test_evaluation_and_prediction_one_after_the_other(pair):
     stock, model, x = pair
     model.num_examples = ROWS
@@ -177,6 +179,7 @@ def test_evaluation_and_prediction_one_after_the_other(pair):
         np.testing.assert_allclose(scores["mutual_information"], 0.0, atol=1e-5)
 
 
+@pytest.mark.few(3)
 def test_gradients_of_the_centre(pair):
     """The gradients by direction and bias are those of the same network."""
     stock, model, x = pair

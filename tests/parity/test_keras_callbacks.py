@@ -94,6 +94,7 @@ def test_backup_and_restore_goes_on_as_if_nothing_had_happened(tmp_path):
     assert int(resumed.optimizer.iterations) == int(whole.optimizer.iterations) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_a_loaded_model_goes_on_where_the_saved_one_stopped(tmp_path, run_eagerly):
     whole, saved = (make(run_eagerly=run_eagerly) for _ in range(2))
@@ -138,6 +139,7 @@ def test_early_stopping_gives_the_best_draws_back():
     notes.assert_are(int(np.argmin(history["val_predictive_nll"])), model)
 
 
+@pytest.mark.slow
 def test_the_learning_rate_falls_on_a_plateau():
     plateau = keras.callbacks.ReduceLROnPlateau(
         **BEST, patience=1, factor=0.1, min_delta=100.0
@@ -179,6 +181,7 @@ def tags_of(folder):
 # -- averages of weights -------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swap_on_epoch", [True, False])
 def test_averaged_weights_are_swapped_in_as_in_stock_keras(swap_on_epoch):
     def optimizer():
@@ -192,6 +195,7 @@ def test_averaged_weights_are_swapped_in_as_in_stock_keras(swap_on_epoch):
     assert_same_weights(*models)
 
 
+@pytest.mark.slow
 def test_what_is_saved_at_the_end_of_an_epoch_are_the_averages(tmp_path):
     """Also averages the hypernet's weights; the last step's weights are kept beside."""
     model = make(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.7))

@@ -101,6 +101,7 @@ def test_a_generator_may_yield_lists():
     np.testing.assert_allclose(answers, model.predict(X, verbose=0), rtol=1e-5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("steps", [1, 4])
 def test_as_many_validation_steps_as_there_are_batches(steps):
     """keras-team/keras#19835: validation of a PyDataset yields no logs at all."""

@@ -67,6 +67,7 @@ def through_a_checkpoint(trained, make, directory):
     return keras.saving.load_model(directory / "1.keras")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "way",
     [
@@ -103,6 +104,7 @@ def test_a_clone_has_weights_of_its_own(trained):
     np.testing.assert_array_equal(center(trained), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["function", "instance"])
 def test_a_classifier_of_scikit_learn(make, kind):
     model = compiled(make()) if kind == "instance" else lambda X, y: compiled(make())

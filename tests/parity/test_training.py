@@ -81,6 +81,7 @@ def test_an_endless_validation_set():
     assert_same_logs(expected.history, found.history)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -99,6 +100,7 @@ def test_compiled_steps(options):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -169,6 +171,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize(
     "ours",

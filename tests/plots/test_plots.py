@@ -106,6 +106,7 @@ def test_pyplot_does_not_hold_the_figures(predictions):
     assert pyplot.get_fignums() == before
 
 
+@pytest.mark.slow
 def test_without_matplotlib_only_drawing_fails_with_the_command():
     code = """
 import sys

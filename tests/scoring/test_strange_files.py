@@ -83,6 +83,7 @@ def test_grey_is_made_of_every_format(form, mode):
         np.testing.assert_allclose(grey, np.full([3, 5, 1], 60), atol=1)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_a_photograph_is_scored_the_way_up_it_is_shown(orientation, channels):
@@ -280,6 +281,7 @@ RECORDS = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("place", ["first", "later"])
 def test_records_of_no_sense_are_refused(vectors, tmp_path, name, place):

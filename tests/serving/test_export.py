@@ -85,6 +85,7 @@ def exported(tmp_path_factory):
     return of
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_answers_any_number_of_rows(name, exported):
     model, _, served = exported(name)
@@ -196,6 +197,7 @@ def two_by_two(names, as_dictionary):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "names, as_dictionary, arguments, outputs",
     [
@@ -271,6 +273,7 @@ def image_model():
     return networks.compiled(model, run_eagerly=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 def test_images_are_taken_as_the_trainer_was_fed(dtype, tmp_path):
     random = np.random.default_rng(0)

@@ -61,6 +61,7 @@ def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     check_folder(finished, [*pictures, "model.keras"], capsys, is_exported=True)
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_results_repeats_them(finished, tmp_path, capsys):
     again = repeat_without_results(finished, tmp_path / "run", capsys)
     assert again["methods"] == finished.results["methods"]

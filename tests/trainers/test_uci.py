@@ -122,6 +122,7 @@ def test_what_runs_elsewhere_is_shown_beside(finished):
     assert line.split() == ["NGBoost", "1", "1.000", "0.250", *3 * ["1.000"]]
 
 
+@pytest.mark.slow
 def test_a_fit_that_diverges_ends_with_a_sentence(data_dir, tmp_path):
     flags = {"data_dir": str(data_dir), "sets": ("yacht",), "jit_compile": False}
     config = uci.Config(

@@ -109,6 +109,7 @@ def test_through_the_c_api(exported, requests, answers, run_python):
     assert_fresh_and_repeated([dict(np.load(file)) for file in files], answers)
 
 
+@pytest.mark.slow
 @needs_library
 def test_threads_through_the_c_api(exported, requests, run_python):
     folder, path, _ = exported
