@@ -399,7 +399,7 @@ def test_a_kernel_that_a_second_call_reads():
     assert "it reads weights of 'dense' itself, beside calling it" in reason
 
 
-@pytest.mark.parametrize("layer", [OtherInSecondCall, LateInSecondCall], ids=str)
+@pytest.mark.parametrize("layer", [OtherInSecondCall, LateInSecondCall])
 def test_a_layer_that_a_second_call_uses(layer, tmp_path):
     network = called_twice(layer(name="own"))
     model = convert(network)

@@ -72,7 +72,7 @@ def in_an_own_layer_and_beside_it():
 
 
 @pytest.mark.parametrize(
-    "make", [in_two_wrappers, in_a_wrapper_and_beside_it, in_two_models], ids=str
+    "make", [in_two_wrappers, in_a_wrapper_and_beside_it, in_two_models]
 )
 def test_one_layer_stays_one_in_copies_and_files(make, tmp_path):
     network = make()
@@ -106,9 +106,7 @@ def test_one_layer_stays_one_in_files_of_baselines(tmp_path):
         np.testing.assert_allclose(*answers, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "make", [in_two_own_layers, in_an_own_layer_and_beside_it], ids=str
-)
+@pytest.mark.parametrize("make", [in_two_own_layers, in_an_own_layer_and_beside_it])
 def test_what_own_layers_share_is_told_of(make, tmp_path):
     network = make()
     with pytest.warns(UserWarning, match=r"hold \['dense'\]. In the copy"):
