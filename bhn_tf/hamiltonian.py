@@ -17,7 +17,7 @@ import tensorflow_probability as tfp
 
 from bhn_tf import tensorflow_adapter
 from bhn_tf.arguments import check_count
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, labelled_rows
 from bhn_tf.models.targets import require_units
 from bhn_tf.random import stateless_seed
 
@@ -99,7 +99,7 @@ def _steps_first(values, num_chains):
 def hamiltonian_monte_carlo(
     model,
     x,
-    y,
+    y=None,
     num_samples: int = 1000,
     num_burnin_steps: int = 500,
     num_chains: int = 4,
@@ -155,6 +155,8 @@ def hamiltonian_monte_carlo(
     if not getattr(model, "num_random", 0):
         raise ValueError("The model has nothing random (D = 0) to be drawn.")
     tensorflow_adapter.require_threads()
+    reason = "every step of a chain looks at all of them"
+    labelled_rows(x, y, "hamiltonian_monte_carlo(model, x, y)", reason)
     model.check_data(x, y)
     require_units(model.likelihood)
     half = -(-num_burnin_steps // 2)

@@ -105,7 +105,7 @@ class Losses(keras.callbacks.Callback):
             logs[self.name] = self.losses[epoch]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ["losses", "options", "stopped"],
     [

@@ -56,7 +56,7 @@ def log_normal(values, loc=0.0, scale=1.0):
 # -- the density -------------------------------------------------------------------
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @every_hypernet
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
 def test_density_of_a_draw_is_that_of_the_distribution(name, size):
@@ -69,7 +69,7 @@ def test_density_of_a_draw_is_that_of_the_distribution(name, size):
     np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @every_hypernet
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_density_follows_from_the_change_of_variables(name, size):
@@ -92,7 +92,7 @@ def test_1024_values(make):
     np.testing.assert_allclose(log_prob, log_prob_of(values.numpy()), rtol=1e-5)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @every_hypernet
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3)])
 def test_density_is_one_number_for_each_draw(name, leading):
@@ -325,7 +325,7 @@ def global_policy(request):
     keras.config.set_dtype_policy(before)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @every_hypernet
 @pytest.mark.parametrize(
     "global_policy",

@@ -154,7 +154,7 @@ def test_one_probability_is_two_classes(name):
     np.testing.assert_allclose(SCORES[name](p[..., 1:]), SCORES[name](p), atol=1e-12)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_never_negative_or_nan_and_gradients_finite(name, dtype):

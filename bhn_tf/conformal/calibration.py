@@ -11,11 +11,11 @@ from bhn_tf.conformal.calibrated import Calibrated
 from bhn_tf.conformal.output_calibration import OutputCalibration
 from bhn_tf.conformal.output_to_calibrate import naming, outputs_to_calibrate
 from bhn_tf.conformal.temperature import fit_temperature, tempered
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, labelled_rows
 from bhn_tf.metrics import ExpectedCalibrationError
 from bhn_tf.models.answer_loop import answer_batches
 from bhn_tf.models.compiled_answers import CompiledAnswers
-from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.other_models import require_predictive_model
 
 
 def calibrate(
@@ -76,21 +76,11 @@ def calibrate(
     possible = calibrated.predict_set(x_new, level=0.9)
     ```
     """
-    if not isinstance(model, PredictiveModel):
-        raise TypeError(
-            "Expected `model` to be a `BayesianHypernet` or a baseline, got "
-            f"{type(model).__name__}."
-            + " Calibrate the model inside, `calibrated.model`, anew."
-            * isinstance(model, Calibrated)
-        )
+    require_predictive_model(model)
     check_count("num_samples", num_samples, minimum=0)
     check_count("seed", seed, minimum=0)
-    feed = feed_of(x, y)
-    if feed.num_rows is None or y is None:
-        raise ValueError(
-            "Give the calibration rows as arrays, `calibrate(model, x, y)`: every row "
-            "is scored once, and labels are looked at before."
-        )
+    reason = "every row is scored once, and labels are looked at before"
+    feed = labelled_rows(x, y, "calibrate(model, x, y)", reason)
     model.check_data(x, y)
     outputs = outputs_to_calibrate(model, feed.y, score, by)
     if temperature and not any(output.classifies for output in outputs):

@@ -17,7 +17,7 @@ from bhn_tf.data_feeds.feed import (
     unpacked_validation,
 )
 from bhn_tf.data_feeds.frames import array_of_frame
-from bhn_tf.data_feeds.kinds import feed_of
+from bhn_tf.data_feeds.kinds import feed_of, labelled_rows
 
 __all__ = [
     "HOW_TO_GIVE_ROWS",
@@ -28,6 +28,7 @@ __all__ = [
     "array_of_frame",
     "feed_of",
     "inputs_of",
+    "labelled_rows",
     "leaves_of",
     "num_rows",
     "of_one_output",

@@ -43,6 +43,23 @@ def feed_of(x, y=None, sample_weight=None) -> Feed:
     return ArrayFeed(keras.tree.map_structure(_text_as_tensor, x), y, sample_weight)
 
 
+def labelled_rows(x, y, call: str, reason: str) -> Feed:
+    """Returns the feed of arrays with labels, which some calls need whole.
+
+    Args:
+        x, y: What was given.
+        call: How the call takes arrays, such as "diagnose(model, x, y)".
+        reason: Why it needs them.
+
+    Raises:
+        ValueError: If they are no arrays, or labels are missing.
+    """
+    feed = feed_of(x, y)
+    if feed.num_rows is None or y is None:
+        raise ValueError(f"Give the rows as arrays, `{call}`: {reason}.")
+    return feed
+
+
 def _text_as_tensor(leaf):
     """Text as a tensor: with several axes Keras takes it in no other form."""
     if leaf is None or tf.is_tensor(leaf) or not is_text(leaf):

@@ -1,7 +1,7 @@
 """One call that looks at a posterior from all sides."""
 
 from bhn_tf.arguments import check_count, check_probability
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import labelled_rows
 from bhn_tf.diagnosis import averaging, monte_carlo, reliability, widths
 from bhn_tf.diagnosis import layer_posteriors as of_layers
 from bhn_tf.diagnosis.findings import Finding, mean_of
@@ -14,7 +14,7 @@ from bhn_tf.diagnosis.result import Diagnosis
 from bhn_tf.models.baseline_posteriors import MemberPosterior
 from bhn_tf.models.bound import Bound
 from bhn_tf.models.draws import PointPosterior
-from bhn_tf.models.predictive_model import PredictiveModel
+from bhn_tf.models.other_models import require_predictive_model
 
 # Relative error allowed in N, such as by rows that an epoch leaves out.
 _TOLERATED_N = 0.02
@@ -74,11 +74,8 @@ def diagnose(
         if value is not None:
             check_count(name, value, minimum=2)
     check_probability("level", level)
-    if feed_of(x).num_rows is None or y is None:
-        raise ValueError(
-            "Give the rows as arrays, `diagnose(model, x, y)`: some of them are chosen "
-            "at random, and all have a label."
-        )
+    reason = "some of them are chosen at random, and all have a label"
+    labelled_rows(x, y, "diagnose(model, x, y)", reason)
     model.check_data(x, y)
     rows = chosen_rows(x, y, max_rows, seed)
     draws = model.posterior.draw(num_samples, seed)
@@ -102,11 +99,7 @@ def diagnose(
 
 
 def _require_draws(model):
-    if not isinstance(model, PredictiveModel):
-        raise TypeError(
-            "Expected `model` to be a `BayesianHypernet`, `MCDropout` or "
-            f"`DeepEnsemble`, got {type(model).__name__}."
-        )
+    require_predictive_model(model)
     if isinstance(model.posterior, PointPosterior):
         raise ValueError(
             f"{type(model).__name__} is one network, without a posterior to diagnose. "

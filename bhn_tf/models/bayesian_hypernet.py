@@ -7,7 +7,7 @@ import numpy as np
 
 from bhn_tf import hypernets, keras_adapter
 from bhn_tf.arguments import check_amount, check_count
-from bhn_tf.data_feeds import feed_of
+from bhn_tf.data_feeds import feed_of, labelled_rows
 from bhn_tf.layers.random_layer import scales_inputs
 from bhn_tf.models import data_initialization, hypernet_config, seed_states, workers
 from bhn_tf.models.bound import Bound, Elbo
@@ -198,7 +198,12 @@ class BayesianHypernet(PredictiveModel):
         return self.objective.prior_settings.loc
 
     def elbo(
-        self, x, y, num_samples: int = 100, batch_size=None, seed: int | None = None
+        self,
+        x,
+        y=None,
+        num_samples: int = 100,
+        batch_size=None,
+        seed: int | None = None,
     ) -> Elbo:
         """Estimates the evidence lower bound of data, for comparing hypernets.
 
@@ -221,6 +226,7 @@ class BayesianHypernet(PredictiveModel):
         ```
         """
         check_count("num_samples", num_samples, minimum=2)
+        labelled_rows(x, y, "elbo(x, y)", "the sum is over all of them, each once")
         self.check_data(x, y)
         require_units(self.likelihood)
         seed = workers.agreed_seed(self.distribute_strategy, seed)

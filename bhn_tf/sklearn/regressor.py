@@ -113,8 +113,8 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
         likelihood = copied(likelihoods.get(likelihood))
         if likelihood.is_of_classes:
             raise ValueError(
-                f"{type(likelihood).__name__} is a likelihood of classes: give it to "
-                "`BHNClassifier`."
+                f"{type(likelihood).__name__} is a likelihood of classes: use "
+                "`BHNClassifier`, which takes the one that the labels ask for."
             )
         return likelihood
 

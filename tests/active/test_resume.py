@@ -147,6 +147,7 @@ def test_interrupted_while_a_person_is_asked(expected, tmp_path):
     assert labeller.asked == expected.labelled_ids.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bhn", "dropout"])
 def test_a_real_model_goes_on_to_the_same_numbers(method, bhn_run, tmp_path):
     """With the noise, layers and optimizer that are kept in the model's file."""

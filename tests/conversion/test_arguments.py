@@ -157,7 +157,7 @@ def test_selections_and_normalisation(arguments, expected):
     np.testing.assert_allclose(centre, network(x), atol=1e-5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("entries, expected", SELECTIONS.values(), ids=SELECTIONS)
 def test_freeze(entries, expected):
     model = convert(two_branches(), freeze=entries, random="scale_and_bias")

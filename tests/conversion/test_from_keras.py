@@ -28,7 +28,7 @@ def assert_equal_at_centre(network, model, x):
     np.testing.assert_allclose(found, expected, 0, 1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_centre_is_the_original(name, mode):
@@ -39,6 +39,7 @@ def test_centre_is_the_original(name, mode):
 
 
 # Every other network; all have the same centre (above), and the zoo is trained too.
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -402,7 +403,7 @@ def test_bayes_by_backprop():
 LEFT_OUT = ["convolutions_1d", "depthwise", "einsum", "transposed", "recurrent"]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mode", [*MODES, "rank_one"])
 @pytest.mark.parametrize("name", [*LEFT_OUT, "transformer"])
 def test_a_random_layer_that_is_left_out_computes_the_same(name, mode):

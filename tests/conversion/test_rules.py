@@ -136,6 +136,7 @@ NOT_CANCELLED = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("stack", CANCELLED.values(), ids=CANCELLED)
 def test_what_a_scale_passes_through(stack):
     network = network_of(*stack(), norm())

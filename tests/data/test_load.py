@@ -21,6 +21,7 @@ def checksum(arrays):
     return hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name, split", BUILT_IN_SHAPES)
 def test_built_in_images_have_the_promised_shape_type_and_range(name, split):
     x, y = data.load(name, split)
@@ -64,6 +65,7 @@ def test_digits_are_the_same_in_another_process(run_offline):
     assert process.stdout.strip() == here, process.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_set_ends_quickly_without_network(run_offline, tmp_path):
     code = f"data.load('cifar10', 'train', {str(tmp_path)!r})"
     process, seconds = run_offline(code)

@@ -50,7 +50,7 @@ def test_shapes_and_dtypes(step, size, leading):
     assert values.dtype == log_det.dtype == tf.float32
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 def test_log_det_is_that_of_the_jacobian(step, size):
     x = noise(5, size)
     with tf.GradientTape() as tape:

@@ -69,6 +69,7 @@ def test_answers_agree(models, name):
         )
 
 
+@pytest.mark.slow
 @every_case
 def test_another_process_goes_on(models, loaded, name):
     model, x, y, _, said = models[0][name]
@@ -83,7 +84,7 @@ def test_another_process_goes_on(models, loaded, name):
         assert loaded[name][f"/trained/{log}"] == pytest.approx(value, rel=1e-4), log
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @every_case
 def test_it_is_served(models, name, tmp_path):
     model, x, _, _, _said = models[0][name]

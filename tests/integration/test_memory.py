@@ -90,6 +90,7 @@ def export(model, folder):
     model.export(folder)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("use", [fit, fit_by_xla, ask, attack, export])
 def test_a_model_that_is_gone_leaves_no_graph(use, tmp_path):
     """TensorFlow keeps each custom gradient of a graph, and with it the graph."""

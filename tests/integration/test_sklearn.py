@@ -81,7 +81,7 @@ def classifier():
 # -- scikit-learn's own checks ---------------------------------------------------------
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ["kind", "name"], [(kind, name) for kind in CHECKS for name in CHECKS[kind]]
 )
@@ -137,7 +137,7 @@ def test_what_is_too_small_for_float32_is_refused():
         small(BHNRegressor, epochs=1).fit(X * 1e-40, Y)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**-110, 2.0**65, 2.0**124])
 def test_the_units_of_inputs_do_not_matter(unit, regressor):
     other_units = X * [unit, 1.0, 1.0]
@@ -229,7 +229,7 @@ def test_a_classification_answers_with_its_own_labels(classifier):
     assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["series", "array", "frame"])
 @pytest.mark.parametrize(
     ["dtype", "kind"], [("Int64", "i"), ("UInt8", "u"), ("boolean", "b")]
@@ -363,6 +363,7 @@ def test_a_function_that_builds_the_network(network):
     assert regressor.model_.num_random == 1
 
 
+@pytest.mark.slow
 def test_instances_stay_as_they_are_and_survive_a_clone():
     hypernet, noise = RealNVP(1, (4,)), Gaussian(heteroscedastic=True)
     regressor = clone(
@@ -429,7 +430,7 @@ def test_one_hidden_layer_may_be_given_as_a_number(units):
     assert regressor.model_.primary.layers[-1].layers[0].units == 5
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_the_last_epoch_has_all_of_the_bound(epochs, share):
@@ -440,6 +441,7 @@ def test_the_last_epoch_has_all_of_the_bound(epochs, share):
 # -- tables, searches, files -----------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("estimator", [BHNClassifier, BHNRegressor])
 def test_a_fit_that_diverges_is_no_fit(estimator):
     y = NAMES if estimator is BHNClassifier else Y

@@ -81,7 +81,7 @@ def test_mask_has_the_values_and_the_axes_of_keras(make, shape, shared_axes):
             )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @every_layer
 def test_mean_over_masks_is_the_input(make, shape, shared_axes):
     layer = make(RATE)

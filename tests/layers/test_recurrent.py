@@ -120,7 +120,7 @@ def draws_for_rows(layer):
     }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ["random", "dropout"],
     [

@@ -92,7 +92,7 @@ def test_nothing_is_known_about_a_row_of_nan(name):
         assert np.isfinite(values[0]).all() and np.isnan(values[1]).all(), key
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(3)
 @each_family
 @pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow), 0.95])
 def test_interval_holds_the_quantiles_of_the_mixture(name, level):
@@ -118,6 +118,7 @@ def test_interval_holds_the_quantiles_of_the_mixture(name, level):
         np.testing.assert_allclose(below(high), 1 - tail, atol=1e-5)
 
 
+@pytest.mark.few(1)
 @each_family
 def test_a_graph_of_any_number_of_rows_answers_the_same(name):
     family = ALL[name]
@@ -136,7 +137,7 @@ def test_a_graph_of_any_number_of_rows_answers_the_same(name):
         np.testing.assert_allclose(bound, value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(1)
 @each_family
 def test_outputs_of_float64_are_answered_in_float64(name):
     """As under Keras's policy of that name."""

@@ -49,7 +49,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_trains_answers_and_serves(name, tmp_path):
     make, y = CASES[name]
@@ -90,6 +90,7 @@ def test_a_model_trains_answers_and_serves(name, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixture", "zero_inflated_poisson"])
 def test_xla_compiles_several_draws_of_a_shorter_last_batch(name):
     make, y = CASES[name]

@@ -213,7 +213,7 @@ def test_nan_prediction_makes_the_result_nan(metric_class):
     assert np.isnan(measured(metric_class(), labels, p))
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("metric_class", METRICS)
 @pytest.mark.parametrize(
     "wrong",

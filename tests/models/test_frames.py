@@ -73,7 +73,7 @@ def generated(*arrays):
     return (batches[index] for index in range(2))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize("make", [Batches, generated])
 @pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])
@@ -263,6 +263,7 @@ def test_dtypes_that_keras_does_not_take_are_named(name, values, advice):
         regression().fit(**data, verbose=0)
 
 
+@pytest.mark.slow
 def test_an_arrow_table_is_refused_with_advice():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"size": ARRAY[:, 0]})

@@ -40,7 +40,7 @@ def batches(*arrays):
     return tf.data.Dataset.from_tensor_slices(arrays).batch(9)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ["args", "kwargs"],
     [

@@ -18,6 +18,7 @@ def make_model(prior_stddev, **kwargs):
     return networks.compiled(model, keras.optimizers.Adam(0.05))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_starts_at_one_and_comes_to_where_the_bound_is_greatest(kind):
     model = make_model(kind)
@@ -40,6 +41,7 @@ def test_it_starts_at_one_and_comes_to_where_the_bound_is_greatest(kind):
     np.testing.assert_allclose(model.prior.stddev(), expected, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_trained_saved_and_shown(kind, tmp_path):
     model = make_model(kind)

@@ -88,7 +88,7 @@ def test_evaluate_measures_the_same(pair):
         networks.assert_identity(logs, NUM_ROWS)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_the_bound_is_the_same(pair):
     plain, other, x, y = pair
     first, second = (model.elbo(x, y, 5, seed=3) for model in (plain, other))

@@ -183,6 +183,7 @@ def from_generator(num_batches):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "make",
     [

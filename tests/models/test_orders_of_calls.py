@@ -119,6 +119,7 @@ def test_any_order_before_training(name, is_built, tmp_path):
             getattr(calls, call)()
 
 
+@pytest.mark.slow
 @each_model
 def test_any_order_once_compiled(name, tmp_path):
     """Compiled again too: the second time starts its own logs and optimizer."""
@@ -162,6 +163,7 @@ def test_a_network_that_was_changed_since_is_refused():
             call()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["mean_field", "units"])
 def test_a_loop_of_ones_own_may_begin_with_a_step(name):
     """Without `fit`, nothing has told N, or the units of the targets."""
@@ -192,6 +194,7 @@ def test_a_loop_of_ones_own_may_begin_with_a_step(name):
         model.test_step(data)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_trained", [False, True])
 def test_weights_thawed_since_compile_ask_for_another(is_trained):
     """A compiled step would leave them frozen, and a new one fail within it."""

@@ -182,7 +182,7 @@ def test_centre_is_bit_equal_from_call_to_call(model):
     assert model.predict_samples(x, num_samples=0, verbose=0).shape == (9, 1, 3)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ["call", "jit_compile"], [*((call, False) for call in CALLS), ("predict", True)]
 )

@@ -178,6 +178,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_data_are_refused(model, name):

@@ -37,7 +37,7 @@ def make_model(random="scale", **kwargs):
     return bhn_tf.BayesianHypernet(network, bhn_tf.hypernets.RealNVP(2, (4,)), **kwargs)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kwargs", "expected"),
     [

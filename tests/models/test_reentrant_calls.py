@@ -182,6 +182,7 @@ def calls(model, callbacks):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_evaluation", [False, True], ids=["asks", "evaluates"])
 def test_callbacks_may_ask(model, with_evaluation):
     expected = calls(model, [])

@@ -90,6 +90,7 @@ def test_negative_weights_of_a_data_set_are_refused(model, dtype):
     model.fit(of_unknown_rows(X, Y, np.abs(weights)), verbose=0)
 
 
+@pytest.mark.slow
 def test_batches_of_a_data_set_have_as_many_of_everything(model, regression):
     of_one_row = [X[:1, 0], X[:1, :1], np.ones([1, 1], "float32")]
     for trained, batch in (

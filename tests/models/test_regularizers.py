@@ -13,7 +13,7 @@ BOTH = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("random", "arguments", "lost"),
     [

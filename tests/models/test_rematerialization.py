@@ -55,6 +55,7 @@ def model_made_in(parts, arguments):
     return networks.bayesian(network, "mean_field")
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("case", CASES)
 def test_the_gradient_of_what_is_generated(case):
     parts, arguments, works = CASES[case]

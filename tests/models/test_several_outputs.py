@@ -72,6 +72,7 @@ def test_intervals_of_classes_alone_are_refused():
         model.predict_interval(np.zeros((2, 4), "float32"), verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_logs_add_up_with_loss_weights(data, as_dictionary):
     x, kind, size = data
@@ -105,6 +106,7 @@ def test_labels_by_name_and_in_a_list_are_the_same(data):
     assert by_name == pytest.approx(listed)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
     x, _, _ = data

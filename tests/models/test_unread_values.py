@@ -35,6 +35,7 @@ CALLS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", CALLS)
 def test_weights_that_are_loaded_into_the_network_after_it_was_wrapped(call, tmp_path):
     other, model = model_of(1), model_of(0)
@@ -76,7 +77,7 @@ def loaded(model, path):
     return keras.saving.load_model(path / "model.keras")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("is_trained", [False, True], ids=["new", "trained"])
 @pytest.mark.parametrize(

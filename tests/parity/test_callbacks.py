@@ -141,6 +141,7 @@ def test_a_generator_that_predicts_while_it_is_trained_on(make):
     assert histories[0] == histories[1]
 
 
+@pytest.mark.few(1)
 def test_stop_predicting_stops(make):
     class Stop(keras.callbacks.Callback):
         def on_predict_batch_end(self, batch, logs=None):

@@ -147,7 +147,7 @@ def assert_same_states(stock, model):
         np.testing.assert_allclose(value, wanted, atol=1e-5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_training(pair):
     stock, model, x = pair
     arguments = {"batch_size": ROWS, "verbose": 0, "shuffle": False, "epochs": 2}
@@ -156,7 +156,7 @@ def test_training(pair):
     assert_same_states(stock, model)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_evaluation_and_prediction_one_after_the_other(pair):
     stock, model, x = pair
     model.num_examples = ROWS

@@ -54,6 +54,7 @@ def test_every_call_takes_it_and_answers_as_stock_keras(name, tmp_path):
     assert bound == pytest.approx(np.log(of_labels).sum(), rel=1e-5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -74,6 +75,7 @@ def test_compiled_functions_take_it_too(name, tmp_path):
     np.testing.assert_allclose(model.predict_on_batch(given), expected, atol=1e-6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["words", "text", "nested", "dict", "csr"])
 def test_what_is_exported_answers_as_the_model(name, tmp_path):
     _, model, given, plain = pair(name, tmp_path)
@@ -86,6 +88,7 @@ def test_what_is_exported_answers_as_the_model(name, tmp_path):
     np.testing.assert_allclose(answer["mean"], model.predict(given), atol=1e-5)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_every_library(name):
     stock, model = twins()
@@ -133,6 +136,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SOURCES)
 def test_sources_of_batches(name):
     make = SOURCES[name]

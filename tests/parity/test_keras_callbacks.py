@@ -112,6 +112,7 @@ def test_a_loaded_model_goes_on_where_the_saved_one_stopped(tmp_path, run_eagerl
 # -- what is kept --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights_only", [False, True])
 def test_the_checkpoint_is_the_best_by_what_is_predicted(tmp_path, weights_only):
     path = tmp_path / ("best.weights.h5" if weights_only else "best.keras")

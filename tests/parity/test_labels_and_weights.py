@@ -150,7 +150,7 @@ def as_stock_keras_takes(weight):
     return weight[:, None] if weight.ndim == 1 else weight.reshape(ROWS, -1)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "weight",
     [None, ROW_WEIGHTS, ROW_WEIGHTS[:, None], STEP_WEIGHTS, STEP_WEIGHTS[..., None]],
@@ -203,7 +203,7 @@ def test_an_ignored_class(void):
     assert_same_weights(stock, model)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("filler", [np.nan, -1, 1000])
 @pytest.mark.parametrize("axes", ["rows", "steps"])
 def test_labels_of_weight_0_may_be_anything(filler, axes):
@@ -255,7 +255,7 @@ SIZES = (X[:, 0] > 0).astype("int64")
 FIVES = np.full(ROWS, 5.0, "float32")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ["structure", "weights"],
     [

@@ -55,7 +55,7 @@ def one_hot(tags):
     return np.eye(CLASSES, dtype="float32")[tags]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize(
     ["make", "x"],
@@ -128,7 +128,7 @@ def test_scores_of_padding_are_nan_and_its_mean_that_of_stock_keras():
         np.testing.assert_array_equal(np.isnan(values), np.tile(~IS_REAL, (ROWS, 1)))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", ["fit", "evaluate", "train_on_batch", "test_on_batch"])
 @pytest.mark.parametrize("filler", [-1, 1000, np.nan])
 def test_labels_under_a_mask_may_be_anything(call, filler):

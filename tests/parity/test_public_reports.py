@@ -240,6 +240,7 @@ class Mine(bhn_tf.BayesianHypernet):
         return {**logs, "twice": 2 * logs["loss"]}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_logs_of_a_step_of_ones_own_are_kept(run_eagerly):
     """keras-team/keras-core#485: history has `loss` and `val_loss` alone."""

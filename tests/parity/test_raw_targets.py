@@ -136,6 +136,7 @@ def test_the_unit_is_that_of_training_rows_alone():
         assert float(found.likelihood.loc[0]) == pytest.approx(Y[:200].mean(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_outputs_in_several_units(tmp_path):
     """Each of several outputs has its own unit; classes have none."""
     keras.utils.set_random_seed(0)

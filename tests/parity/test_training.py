@@ -100,7 +100,7 @@ def test_compiled_steps(options):
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -171,7 +171,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize(
     "ours",

@@ -86,6 +86,7 @@ def test_records_that_are_whole_and_mean_nothing(tmp_path_factory, records):
     read(path, VECTORS)
 
 
+@pytest.mark.slow
 @few(40)
 @hypothesis.given(any_bytes(*PICTURES), strategies.sampled_from([IMAGES, ANY_SIZE]))
 def test_records_of_images(tmp_path_factory, record, specs):

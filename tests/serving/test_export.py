@@ -85,7 +85,7 @@ def exported(tmp_path_factory):
     return of
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_answers_any_number_of_rows(name, exported):
     model, _, served = exported(name)
@@ -131,6 +131,7 @@ def test_requests_differ_and_seeds_repeat(name, exported):
     np.testing.assert_array_equal(*centres)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["sequential", "dropout", "deep ensemble"])
 def test_a_frozen_ensemble_gives_the_same_answers_always(name, exported):
     model, _, served = exported(name, is_frozen=True)

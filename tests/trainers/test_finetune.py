@@ -72,6 +72,7 @@ def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     check_folder(finished, files, capsys, is_exported=True)
 
 
+@pytest.mark.slow
 def test_a_network_from_a_file_is_not_trained_again(finished, monkeypatch):
     path = finished.folder / "original.keras"
     config = dataclasses.replace(finished.config, model=str(path))

@@ -15,6 +15,7 @@ def make_model():
     )
 
 
+@pytest.mark.slow
 def test_a_second_fit_is_a_first_one_and_its_density_what_evaluate_says():
     random = np.random.default_rng(0)
     x = random.normal(size=(50, 2)).astype("float32")

@@ -36,6 +36,7 @@ def test_digits_are_scored(digits, tmp_path, capsys):
     assert "2 parts were there already" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on(tmp_path):
     """After SIGKILL during work, files on disk are whole and are kept."""
     rows = 10_000

@@ -1,0 +1,37 @@
+"""What is no model of this library, and data that are no arrays, meet a sentence."""
+
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+import bhn_tf
+from tests import networks
+
+
+@pytest.mark.parametrize("call", [bhn_tf.diagnose, bhn_tf.conformal.calibrate])
+def test_a_model_inside_of_what_was_given_is_named(call):
+    x, y = networks.data(8)
+    for name in ("model", "model_"):
+        holder = SimpleNamespace(**{name: networks.bayesian()})
+        with pytest.raises(TypeError, match=f"got SimpleNamespace.* its `{name}`"):
+            call(holder, x, y)
+    with pytest.raises(TypeError, match="`bhn_tf.from_keras` makes"):
+        call(networks.plain(), x, y)
+    with pytest.raises(TypeError, match="got NoneType.$"):
+        call(None, x, y)
+
+
+def test_calls_that_need_all_rows_ask_for_arrays():
+    model = networks.compiled(networks.bayesian(num_examples=8))
+    x, y = networks.data(8)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+    for call in (
+        model.elbo,
+        lambda *data: bhn_tf.hamiltonian.hamiltonian_monte_carlo(model, *data),
+        lambda *data: bhn_tf.diagnose(model, *data),
+        lambda *data: bhn_tf.conformal.calibrate(model, *data),
+    ):
+        for data in ((batches,), (x,)):
+            with pytest.raises(ValueError, match="Give the rows as arrays"):
+                call(*data)
