@@ -205,6 +205,7 @@ def test_it_comes_closer_to_dependent_chunks_than_a_mean_field(flow):
 # -- inside a model ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_chunks_are_those_of_the_layers_also_after_loading(tmp_path):
     model = networks.bayesian(hypernet=small("realnvp", 8))
     sizes = [layer.num_random for layer in model.posterior.layers]

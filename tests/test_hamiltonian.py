@@ -90,6 +90,7 @@ def test_a_seed_repeats_the_draws_and_leaves_the_model_alone(model):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_only_the_generated_values_move():
     """Scales of a classifier: v and b do not change, and draws fit the model."""
     model = networks.bayesian()

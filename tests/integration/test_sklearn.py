@@ -111,6 +111,7 @@ def test_a_regression_answers_in_the_units_and_the_shape_of_its_targets(regresso
     assert (wider[0] < lower).all() and (upper < wider[1]).all()
 
 
+@pytest.mark.slow
 def test_answers_of_a_fit_repeat_and_a_fit_repeats_by_its_random_state(regressor):
     np.testing.assert_array_equal(regressor.predict(X), regressor.predict(X))
     # The global seed, which worker processes of a search lack, has no influence.
@@ -207,6 +208,7 @@ def test_a_fit_leaves_the_global_generators_alone():
     assert np.random.uniform() == expected
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_zero_is_no_row(regressor):
     weight = np.ones(len(X) + 5)
     weight[-5:] = 0.0

@@ -33,6 +33,7 @@ def saved_and_loaded(model, path):
     return loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["made_late", "of_parts"])
 def test_a_frozen_layer_of_parts(name, tmp_path):
     model = bhn_tf.from_keras(sequence_network(), "mean_field", freeze=[name])

@@ -286,6 +286,7 @@ def test_needed_before_the_first_fit():
     assert model.evaluate(x, y, verbose=0, return_dict=True)["loss"] > 0
 
 
+@pytest.mark.slow
 def test_changes_without_a_new_trace():
     primary, traces = networks.traced()
     model = networks.compiled(networks.bayesian(primary, "mean_field"))

@@ -189,6 +189,7 @@ def test_what_is_of_the_gaussian_is_refused_beside_another_prior():
     np.testing.assert_allclose(loaded.prior.stddev(), laplace.stddev(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_evaluate(data):
     model = make_model()
     model.compile("adam")

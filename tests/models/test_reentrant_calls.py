@@ -97,6 +97,7 @@ def assert_same(found, expected, what):
     )
 
 
+@pytest.mark.slow
 def test_every_thread_gets_its_own_answer(model):
     asked = questions(model)
     expected = {what: ask() for what, ask in asked.items()}

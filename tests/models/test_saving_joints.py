@@ -42,6 +42,7 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_the_moments_of_each_likelihood(model, loaded):
     assert_same(loaded.optimizer.variables, model.optimizer.variables)
     for each in (loaded, model):

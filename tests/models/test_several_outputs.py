@@ -301,6 +301,7 @@ def test_rows_have_one_weight_or_one_for_each_output(data, as_dictionary):
     assert np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_outputs_that_weights_do_not_name_have_the_weight_1(data, as_dictionary):
     (x, _), kind, size = data

@@ -80,7 +80,7 @@ def make(request):
     return compiled
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @each_inner
 def test_of_fit_and_its_validation(make, inner):
     results = []

@@ -211,6 +211,7 @@ class Evaluates(keras.callbacks.Callback):
         self.model.evaluate(X[:2], Y[:2], verbose=0)
 
 
+@pytest.mark.slow
 def test_metrics_of_layers_in_compiled_steps():
     keras.utils.set_random_seed(0)
     stock = watched()

@@ -155,6 +155,7 @@ def test_the_learning_rate_falls_on_a_plateau():
 # -- what is shown -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_the_terms_and_histograms_of_all_weights(tmp_path):
     pytest.importorskip("tensorboard")
     model = make(run_eagerly=False)

@@ -107,6 +107,7 @@ def test_from_a_record_file_to_parquet(vectors, x, record_file):
         assert found[as_tensors(row).hex()]["mean_0"] == pytest.approx(values[0])
 
 
+@pytest.mark.slow
 def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
     ids = sorted(as_tensors(row).hex() for row in x)
     with pytest.raises(BaseException, match="no more"):

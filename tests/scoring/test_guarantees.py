@@ -63,6 +63,7 @@ def test_a_set_is_a_column_of_names(sets, served_sets, tmp_path):
             score(served_sets, [f"{tmp_path}/x.npy"], output, level=level)
 
 
+@pytest.mark.slow
 def test_bounds_of_several_outputs_from_a_keras_file(several, tmp_path):
     pytest.importorskip("pyarrow", reason="Parquet needs the extra `score`")
     from pyarrow import parquet

@@ -176,6 +176,7 @@ def test_a_damaged_card_is_passed_over(client, tmp_path):
     assert client.get("/model").get_json()["metrics"] == {"accuracy": 0.5}
 
 
+@pytest.mark.slow
 def test_a_model_of_floats_with_frozen_draws(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     from bhn_tf.demo import create_app

@@ -171,6 +171,7 @@ def test_a_folder_that_can_only_be_read(small_disk, expected):
     assert run(small_disk / "run") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [MemoryError, "tensorflow"])
 def test_memory_that_is_used_up(tmp_path, expected, error):
     def happens():
@@ -186,6 +187,7 @@ def test_memory_that_is_used_up(tmp_path, expected, error):
     assert run(tmp_path / "run") == expected
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back(tmp_path, expected, monkeypatch):
     """Names tell which is newest, and times come from a monotonic clock."""
 

@@ -172,6 +172,7 @@ class Subclassed(keras.Model):
         return self.dense(x)
 
 
+@pytest.mark.slow
 def test_flags_without_sense_leave_nothing_behind(tmp_path):
     network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     network.save(tmp_path / "other.keras")
