@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if re.fullmatch(expression, item.nodeid.removeprefix("tests/")):
             item.add_marker(pytest.mark.slow)
-        elif item.get_closest_marker("few"):
+        elif item.get_closest_marker("few") and not item.get_closest_marker("slow"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for of_a_test in cases.values():
         (number,) = of_a_test[0].get_closest_marker("few").args

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import SLOW_CASES, left_out
+from tests.conftest import SLOW_CASES, left_out, pytest_collection_modifyitems
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -38,3 +38,25 @@ def test_few_cases_show_each_value_of_each_parameter():
     for name, values in parameters.items():
         assert {params[name] for params in kept} == set(values)
     assert left_out(cases[:3], 4) == []
+
+
+class Case:
+    """As pytest's items."""
+
+    def __init__(self, value, *markers):
+        self.nodeid, self.markers = f"tests/test_x.py::test_x[{value}]", list(markers)
+        self.callspec = SimpleNamespace(params={"value": value})
+
+    def get_closest_marker(self, name):
+        return next((each for each in self.markers if each.name == name), None)
+
+    def add_marker(self, marker):
+        self.markers.append(marker.mark)
+
+
+def test_what_is_slow_anyway_is_none_of_the_few():
+    few, slow = pytest.mark.few(2).mark, pytest.mark.slow.mark
+    cases = [Case("a", few, slow), Case("b", few), Case("c", few), Case("d", few)]
+    pytest_collection_modifyitems(cases)
+    kept = [each for each in cases if not each.get_closest_marker("slow")]
+    assert [each.callspec.params["value"] for each in kept] == ["b", "c"]

@@ -13,6 +13,7 @@ from bhn_tf.networks.described_calls import (
     build_by_call,
 )
 from bhn_tf.networks.entered import EnteredLayer, layers_by_path
+from bhn_tf.networks.shared_layers import serialized
 
 
 def is_of_ones_own(layer) -> bool:
@@ -91,7 +92,7 @@ def _exchanged(layer, maker_for) -> list:
     for inner, inner_paths in paths.items():
         new = _in_its_place(inner, maker_for(inner))
         if new is not None:
-            exchanged.append([inner_paths, keras.saving.serialize_keras_object(new)])
+            exchanged.append([inner_paths, serialized(new)])
     return exchanged
 
 

@@ -49,14 +49,17 @@ def arguments_left_out(layer, copied) -> list[str]:
     Its `get_config` leaves them out. Keras keeps the arguments of a constructor if all
     are numbers, strings and the like; else nothing is known.
     """
-    given, again = layer._auto_config, copied._auto_config
+    given, again = (getattr(each, "_auto_config", None) for each in (layer, copied))
     if not _is_of_ones_own(layer) or given is None or again is None:
         return []
-    config = layer.get_config()
+    parameters = inspect.signature(type(layer).__init__).parameters
+    known = {"name", *layer.get_config()}
     return [
         name
         for name, value in given.config.items()
-        if name not in config and again.config.get(name, value) != value
+        if name in parameters and name not in known
+        # Keras 3.11 keeps no defaults.
+        and again.config.get(name, parameters[name].default) != value
     ]
 
 

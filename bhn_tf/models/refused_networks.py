@@ -5,7 +5,7 @@ import keras
 from bhn_tf import keras_adapter
 from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
-from bhn_tf.networks.copying import held_by_several
+from bhn_tf.networks.shared_layers import held_by_several
 from bhn_tf.user_warnings import warn_user
 
 

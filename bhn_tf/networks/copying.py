@@ -65,21 +65,6 @@ def paths_of_layers(network) -> dict:
     return paths
 
 
-def held_by_several(network) -> list:
-    """Returns the layers with state that layers of one's own hold in several places.
-
-    Only the class of such a layer knows what it holds, and makes it anew in a copy and
-    from a file.
-
-    Args:
-        network: A Sequential or functional model; of others nothing is known.
-    """
-    counts: collections.Counter = collections.Counter()
-    for layer in paths_of_layers(network):
-        counts.update(keras_adapter.layers_of(layer))
-    return [layer for layer, count in counts.items() if count > 1 and layer.variables]
-
-
 def copy_network(network, make, carry_over, same=MappingProxyType({})) -> dict:
     """Copies a Sequential or functional model, layer by layer.
 
@@ -142,7 +127,11 @@ def copy_network(network, make, carry_over, same=MappingProxyType({})) -> dict:
         copied = type(wrapper).from_config(
             {**config, "layer": forward, "backward_layer": backward}
         )
-        copies.update(zip(inner, wrapped_layers(copied), strict=True))
+        for layer, new in zip(inner, wrapped_layers(copied), strict=True):
+            known = copies.setdefault(same.get(layer, layer), new)
+            if known is not new:
+                # Only a backward layer can be given, and so be shared.
+                keras_adapter.exchange_layer(copied, new, known, None, "backward_layer")
         return copied
 
     copy_of(network)
@@ -153,18 +142,17 @@ def copy_network(network, make, carry_over, same=MappingProxyType({})) -> dict:
     }
     _carry_weights(layers, carry_over)
     _set_trainable(layers)
-    _warn_of_separated(network, copies)
+    _warn_of_separated(network, layers)
     return copies
 
 
 def _warn_of_separated(network, copies: dict) -> None:
     """Warns of layers that were one and are several in the copy."""
-    shared = held_by_several(copies[network])
-    separated = [
-        layer.name
-        for layer in held_by_several(network)
-        if copies.get(layer) not in shared
-    ]
+    found = collections.defaultdict(set)
+    for layer, copied in copies.items():
+        for old, new in [] if layers_in(layer) else pairs(layer, copied):
+            found[old].add(new)
+    separated = [old.name for old, new in found.items() if len(new) > 1 and old.weights]
     if separated:
         warn_user(
             f"Several layers in {network.name!r} hold {separated}. In the copy, as in "
@@ -272,26 +260,27 @@ def carry_own_state(layer, copied) -> None:
 def pairs(layer, copied) -> list[tuple]:
     """A layer and the layers inside it, each with its copy.
 
-    A layer without inner layers may be paired with one made of several. An
-    `EnteredLayer` is paired by the layer that it wraps.
+    A layer without inner layers may be paired with one made of several, and one that
+    several others hold with a copy for each of them. An `EnteredLayer` is paired by the
+    layer that it wraps.
     """
-    found: dict[int, tuple] = {}
+    found: dict[tuple, None] = {}
 
     def visit(old, new):
-        if id(old) in found:
-            return
         if isinstance(new, EnteredLayer) and not isinstance(old, EnteredLayer):
             new = new.layer
         if isinstance(old, EnteredLayer) and not isinstance(new, EnteredLayer):
             old = old.layer
-        found[id(old)] = old, new
+        if (old, new) in found:
+            return
+        found[old, new] = None
         insides = [keras_adapter.layers_inside(each) for each in (old, new)]
         if all(insides):
             for pair in zip(*insides, strict=True):
                 visit(*pair)
 
     visit(layer, copied)
-    return list(found.values())
+    return list(found)
 
 
 def _fresh_input(tensor):

@@ -83,8 +83,9 @@ class EnteredLayer(keras.layers.Layer):
         self.built = True
 
     def compute_output_spec(self, *args, **kwargs):
-        # Its class may know the shape, and not be able to run on symbolic tensors.
-        return self.layer.compute_output_spec(*args, **kwargs)
+        # Its class may know the shape, and not be able to run on symbolic tensors. The
+        # call casts inputs as it always does.
+        return self.layer(*args, **kwargs)
 
     def compute_mask(self, inputs, previous_mask):
         return self.layer.compute_mask(inputs, previous_mask)

@@ -74,7 +74,11 @@ def _without_exchanges(entered):
     )
     build_by_call(trial, configs[1]["called"])
     has_place = all(_has_place_for(old, new) for old, new in pairs(entered, trial))
-    return layer if has_place else fresh_layer(entered)
+    if not has_place:
+        return fresh_layer(entered)
+    # As in `fresh_layer`.
+    layer.name = entered.name
+    return layer
 
 
 def _has_place_for(twin, layer) -> bool:

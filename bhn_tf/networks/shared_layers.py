@@ -4,8 +4,11 @@ Keras writes each model and wrapper with the layers that it holds, and makes the
 for each when it loads a file. So files here also say which of them are one.
 """
 
+import collections
+
 import keras
 
+from bhn_tf import keras_adapter
 from bhn_tf.networks.copying import (
     carry_state,
     copy_network,
@@ -19,10 +22,27 @@ def serialized(network) -> dict:
     shared = [
         paths
         for layer, paths in paths_of_layers(network).items()
-        if len(paths) > 1 and layer.variables
+        if len(paths) > 1 and (layer.variables or not layer.built)
     ]
     whole = NetworkWithSharedLayers(network, shared) if shared else network
     return keras.saving.serialize_keras_object(whole)
+
+
+def held_by_several(network) -> list:
+    """Returns the layers with weights that layers of one's own hold in several places.
+
+    Only the class of such a layer knows what it holds, and makes it anew from a file.
+
+    Args:
+        network: A Sequential or functional model; of others nothing is known, nor of
+            those whose class has a `get_config` of its own.
+    """
+    if not type(network).get_config.__module__.startswith("keras."):
+        return []
+    counts: collections.Counter = collections.Counter()
+    for layer in paths_of_layers(network):
+        counts.update(keras_adapter.layers_of(layer))
+    return [layer for layer, count in counts.items() if count > 1 and layer.weights]
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -59,9 +79,12 @@ class NetworkWithSharedLayers:
             for layer, paths in paths_of_layers(network).items()
             for path in paths
         }
-        same = {
-            layers[other]: layers[first]
-            for first, *others in config["shared"]
-            for other in others
-        }
+        same = {}
+        for paths in config["shared"]:
+            # A class that makes its layers itself may have given them other names.
+            places = [layers[path] for path in paths if path in layers]
+            same |= {other: places[0] for other in places if other is not places[0]}
+        if not same:
+            # Such a class may have made them one, too.
+            return network
         return copy_network(network, fresh_layer, carry_state, same)[network]

@@ -549,11 +549,28 @@ def test_random_layers_that_cannot_be_left_out_are_named():
     assert "what it generates already stays random" in reason
 
 
-def test_precision():
+@register
+class Scaled(layers.Layer):
+    """Computes with the inputs, and with a weight of its own."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4, name="dense")
+
+    def build(self, input_shape):
+        self.factor = self.add_weight(shape=input_shape[-1:], initializer="ones")
+        self.dense.build(input_shape)
+
+    def call(self, inputs):
+        return keras.ops.tanh(inputs) * self.factor + self.dense(inputs)
+
+
+@pytest.mark.parametrize("layer", [Block, Scaled])
+def test_precision(layer):
     keras.config.set_dtype_policy("mixed_float16")
     try:
         # The class does not pass its policy on to the layers that it makes.
-        network = network_of(Block(name="own"))
+        network = network_of(layer(name="own"))
         model = convert(network)
     finally:
         keras.config.set_dtype_policy("float32")

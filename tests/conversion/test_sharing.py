@@ -132,3 +132,113 @@ def test_a_model_that_is_called_twice_is_not_told_of(tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
     np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+@keras.saving.register_keras_serializable("tests")
+class MadeByItsClass(keras.Model):
+    """A functional model that a file describes by what its constructor takes."""
+
+    def __init__(self, units, **kwargs):
+        inputs, dense = keras.Input((3, 4)), layers.Dense(units)
+        first = keras.Sequential([keras.Input((3, 4)), dense])
+        second = keras.Sequential([keras.Input((3, units)), layers.ReLU(), dense])
+        logits = layers.Dense(keras_networks.NUM_CLASSES)
+        outputs = logits(layers.Flatten()(Holds(dense)(second(first(inputs)))))
+        super().__init__(inputs, outputs, **kwargs)
+        self.units = units
+
+    def get_config(self):
+        return {"name": self.name, "units": self.units}
+
+
+def test_a_class_that_shares_layers_itself_is_kept(tmp_path):
+    """Its layers may have other names when it is made again."""
+    model = bhn_tf.baselines.Deterministic(MadeByItsClass(4))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded.members[0]) is MadeByItsClass
+    answers = [m.predict(X, verbose=0) for m in (model, loaded)]
+    np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+def test_an_unbuilt_network_keeps_its_layers_one():
+    dense = layers.Dense(4)
+    each = [layers.TimeDistributed(dense) for _ in range(2)]
+    last = [layers.Flatten(), bhn_tf.layers.WeightNormDense(3)]
+    model = bhn_tf.BayesianHypernet(keras.Sequential([*each, *last]), "mean_field")
+    again = bhn_tf.BayesianHypernet.from_config(model.get_config())
+    first, second = again.primary.layers[:2]
+    assert first.layer is second.layer is not dense
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_a_backward_layer_is_used_twice(is_wrapped, tmp_path):
+    inputs = keras.Input((3, 4))
+    backward = layers.LSTM(4, return_sequences=True, go_backwards=True, name="back")
+
+    def both():
+        forward = layers.LSTM(4, return_sequences=True)
+        return layers.Bidirectional(forward, "sum", backward_layer=backward)
+
+    x = both()(both()(inputs) if is_wrapped else backward(inputs))
+    network = with_head(keras.Model(inputs, x))
+    model = bhn_tf.from_keras(network, "mean_field")
+    assert model.num_random == (3 if is_wrapped else 2) * 2 * 16 + 3
+    raw = model(X, scales=model.hypernet.center())
+    np.testing.assert_allclose(raw, network(X), rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
+    np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+def of_two_wrappers():
+    dense = layers.Dense(4, name="dense")
+    each = [layers.TimeDistributed(dense) for _ in range(2)]
+    return keras.Sequential([keras.Input((3, 4)), each[0], layers.ReLU(), each[1]])
+
+
+@keras.saving.register_keras_serializable("tests")
+class MakesTwoWrappers(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.held = of_two_wrappers()
+
+    def call(self, inputs):
+        return self.held(inputs)
+
+
+def test_a_model_in_an_own_layer_keeps_its_layers_one(tmp_path):
+    inputs = keras.Input((3, 4))
+    network = with_head(keras.Model(inputs, MakesTwoWrappers()(inputs)))
+    model = bhn_tf.from_keras(network, "mean_field")
+    assert model.num_random == 4 + 3
+    raw = model(X, scales=model.hypernet.center())
+    np.testing.assert_allclose(raw, network(X), rtol=1e-5, atol=1e-6)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
+    np.testing.assert_allclose(*answers, rtol=1e-5)
+
+
+@pytest.mark.parametrize("skip", [(), Holds])
+def test_a_model_that_an_own_layer_was_given_is_separated(skip):
+    """Its configuration, which Keras makes, does not tell that the layers are one."""
+    inputs = keras.Input((3, 4))
+    network = with_head(keras.Model(inputs, Holds(of_two_wrappers())(inputs)))
+    with pytest.warns(UserWarning, match=r"hold \['dense'\]. In the copy"):
+        model = bhn_tf.from_keras(network, "mean_field", skip=skip)
+    raw = model(X, scales=model.hypernet.center())
+    np.testing.assert_allclose(raw, network(X), rtol=1e-5, atol=1e-6)
+
+
+def test_layers_without_weights_are_not_told_of(tmp_path):
+    """A dropout has a seed, which files do not hold."""
+    inputs, dropout = keras.Input((3, 4)), layers.Dropout(0.5)
+    network = with_head(keras.Model(inputs, Holds(dropout)(Holds(dropout)(inputs))))
+    for model in (
+        bhn_tf.baselines.Deterministic(network),
+        bhn_tf.from_keras(network, "mean_field"),
+    ):
+        model.save(tmp_path / "model.keras")
+        keras.saving.load_model(tmp_path / "model.keras")
