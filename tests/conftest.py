@@ -24,7 +24,7 @@ def pytest_xdist_auto_num_workers():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks as slow what is listed, and all but a `few` of the cases of a test."""
+    """Marks as slow what is listed, and all but a `few` of the other cases."""
     expression = "|".join(re.escape(line).replace(r"\*", ".*") for line in SLOW_CASES)
     cases = collections.defaultdict(list)
     for item in items:
@@ -41,8 +41,9 @@ def pytest_collection_modifyitems(items):
 def left_out(cases, number):
     """All cases but `number` of them, which show as many values as they can.
 
-    If `number` is that of the values of the parameter that has most of them, each value
-    of each parameter is in a case that is kept.
+    If the cases are all combinations, and `number` is that of the values of the
+    parameter that has most of them, each value of each parameter is in a case that is
+    kept.
     """
 
     def values(case):

@@ -57,7 +57,8 @@ def arguments_left_out(layer, copied) -> list[str]:
     return [
         name
         for name, value in given.config.items()
-        if name in parameters and name not in known
+        if name in parameters
+        and name not in known
         # Keras 3.11 keeps no defaults.
         and again.config.get(name, parameters[name].default) != value
     ]

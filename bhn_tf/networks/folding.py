@@ -76,7 +76,7 @@ def _without_exchanges(entered):
     has_place = all(_has_place_for(old, new) for old, new in pairs(entered, trial))
     if not has_place:
         return fresh_layer(entered)
-    # As in `fresh_layer`.
+    # Its configuration may lack the name, as in `fresh_layer`.
     layer.name = entered.name
     return layer
 

@@ -467,9 +467,23 @@ def test_arguments_by_name():
     assert again.num_random == model.num_random
 
 
+@register
+class Nameless(layers.Layer):
+    """Keras takes a name to be among arguments called `kwargs` alone."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.dense = layers.Dense(4, name="dense")
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
 def test_names_are_kept_without_a_configuration_of_ones_own():
     """Keras's own for such a class lacks the name."""
-    network = network_of(MadeInBuild(name="own"), Closure(name="kept"))
+    network = network_of(
+        MadeInBuild(name="own"), Nameless(name="x"), Closure(name="kept")
+    )
     model = convert(network)
     names = [layer.name for layer in network.layers]
     for copied in (model.primary, model.draw(seed=1)):
