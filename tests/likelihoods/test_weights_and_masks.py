@@ -78,7 +78,7 @@ def test_log_prob_is_the_weighted_sum_over_what_is_real(case, reduction, mask, a
         np.testing.assert_array_equal(column, result)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(12)
 @each_case
 @pytest.mark.parametrize("way", ["weight", "mask"])
 @pytest.mark.parametrize("path", ["graph", pytest.param("xla", marks=pytest.mark.slow)])

@@ -28,7 +28,7 @@ def regularized():
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ["mode", "steps_per_execution"],
     [("graph", 1), ("graph", 4), ("eager", 4), ("jit", 4)],
@@ -174,7 +174,7 @@ def test_step_follows_the_gradient_of_the_bound(per_example_noise):
         np.testing.assert_allclose(variable, value, atol=1e-6)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("num_random", [1, 2, 3, 10])
 @pytest.mark.parametrize("name", ["MeanField", "RealNVP", "IAF"])
 def test_every_weight_of_the_hypernet_trains(name, num_random):

@@ -47,7 +47,7 @@ def test_a_step_of_mixed_float16_is_one_of_float32():
 POLICIES = ["float64", "float16", "mixed_float16", "mixed_bfloat16", "bfloat16"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("policy", POLICIES, indirect=True)
 @pytest.mark.parametrize(
     "hypernet", ["RealNVP", pytest.param("IAF", marks=pytest.mark.slow)]
