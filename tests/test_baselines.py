@@ -315,6 +315,7 @@ def test_networks_without_dropout_are_refused():
         DeepEnsemble([])
 
 
+@pytest.mark.slow
 def test_a_regression():
     x, _ = networks.data(12)
     for make in (Deterministic, lambda net, lik: DeepEnsemble([net], lik)):

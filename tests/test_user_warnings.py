@@ -60,6 +60,7 @@ def test_before_every_call_that_asks_for_it(model, name):
         lines.append(here() - 1)
 
 
+@pytest.mark.slow
 def test_from_a_callback_of_the_users(model):
     class Asks(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):

@@ -82,6 +82,7 @@ def test_the_direction_is_that_of_the_loss_of_evaluate(models, kind):
     assert not sign[:, NUM_REAL:].any() and sign[:, :NUM_REAL].all()
 
 
+@pytest.mark.slow
 def test_questions_of_padding_do_not_count():
     x, _ = sequences()
     model = baselines.Deterministic(recurrent(num_outputs=2), "bernoulli")

@@ -58,6 +58,7 @@ def test_flops_of_the_networks(kind, all_products, first):
     assert floors.products(network) == (2 * all_products, 2 * first)
 
 
+@pytest.mark.slow
 def test_a_prediction_is_measured():
     mean, scores = predictions.measure(
         networks.PERCEPTRON, num_rows=20, batch_size=10, num_samples=2, repeats=1

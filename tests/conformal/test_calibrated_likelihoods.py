@@ -115,6 +115,7 @@ def test_ordered_classes_have_sets():
     assert calibrated.predict(X, verbose=0).shape == (NUM_ROWS, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CensoredWeibull", "CensoredLogNormal"])
 def test_waiting_times_are_at_least_their_bound(name, tmp_path):
     """Waiting times, some only partly seen, with a model that knows nothing."""
@@ -157,6 +158,7 @@ def test_what_a_time_may_be_at_most_is_not_promised(score):
         calibrate(model, y, score=score)
 
 
+@pytest.mark.slow
 def test_an_infinite_mean_is_no_middle_of_an_interval():
     model = constant(bhn_tf.likelihoods.LogNormal(14.0), 0.0)
     y = np.exp(14.0 * scipy.stats.norm.ppf(np.arange(1, NUM_ROWS + 1) / 61))

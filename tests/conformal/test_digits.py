@@ -39,6 +39,7 @@ def digits():
     return calibrated, x_test[NUM_CALIBRATION:], y_test[NUM_CALIBRATION:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.9, 0.99])
 def test_sets_hold_the_digit_as_often_as_they_say(level, digits):
     _, x, y = digits

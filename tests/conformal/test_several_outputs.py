@@ -116,6 +116,7 @@ def test_a_dictionary_of_one_output_needs_no_name():
         assert monitor.num_rows == NUM_ROWS
 
 
+@pytest.mark.slow
 def test_a_server_asks_for_the_groups_of_each_output(tmp_path):
     """0 and 1 may be the answers to two questions, given equally often."""
     inputs = keras.Input((4,))

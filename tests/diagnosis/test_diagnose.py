@@ -224,6 +224,7 @@ def test_elements_are_those_that_are_summed(name, expected):
     assert num_elements(model, tf.nest.map_structure(tf.constant, y)) == expected
 
 
+@pytest.mark.slow
 def test_another_n(classifier):
     model, _ = classifier
     assert model.objective.examples.counted == NUM_TRAIN
@@ -263,6 +264,7 @@ def test_a_flow_at_the_identity(classifier):
     assert abs(found.measurements["total_correlation"].value) < 0.1
 
 
+@pytest.mark.slow
 def test_probabilities_and_intervals_that_do_not_hold(classifier, regression):
     model, _ = classifier
     with spoiled(model) as affine:

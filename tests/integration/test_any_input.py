@@ -141,6 +141,7 @@ def test_training_and_evaluation(model, x, y, call):
             np.testing.assert_array_equal(value, other)
 
 
+@pytest.mark.slow
 @few(60)
 @hypothesis.given(
     rows(strategies.just(networks.NUM_FEATURES)),

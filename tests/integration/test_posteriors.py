@@ -144,6 +144,7 @@ def test_mean_field_is_exact_for_orthogonal_inputs():
     )
 
 
+@pytest.mark.slow
 def test_mean_field_is_too_sure_for_correlated_inputs():
     samples = draws(fitted("mean_field", 0.8))
     assert (samples.std(axis=0) < 0.75 * exact_posterior(0.8).stddev).all()

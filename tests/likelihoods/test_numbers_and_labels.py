@@ -129,6 +129,7 @@ def test_a_spread_beyond_all_numbers_is_infinite():
         assert not np.isnan(likelihood.interval(zeros, 0.9)).any()
 
 
+@pytest.mark.slow
 def test_numbers_are_learned_by_maximum_likelihood():
     y = stats.nbinom.rvs(1 / 0.7, 1 / (1 + 0.7 * 5), size=(2000, 1), random_state=0)
     likelihood = likelihoods.NegativeBinomial(trainable=True)

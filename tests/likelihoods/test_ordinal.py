@@ -97,6 +97,7 @@ def test_a_row_of_nan_has_no_class():
         np.testing.assert_array_equal(np.isnan(bound), np.arange(6) == 2)
 
 
+@pytest.mark.slow
 def test_cut_points_are_learned_in_order():
     likelihood = Ordinal(4, trainable=True)
     y = np.repeat([0, 1, 2, 3], [10, 50, 20, 20])

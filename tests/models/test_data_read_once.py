@@ -68,7 +68,7 @@ def test_an_epoch_without_batches_after_one_with_some_is_as_in_keras():
     assert np.isfinite(history["loss"]).all()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ["data", "read", "advice"],
     [

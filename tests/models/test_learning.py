@@ -28,6 +28,7 @@ def network(units=20):
     )
 
 
+@pytest.mark.slow
 def test_without_a_prior_it_fits_any_labels():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(24, 2)).astype("float32")

@@ -99,6 +99,7 @@ def test_the_bound_is_the_same(pair):
     assert first.mean == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_hamiltonian_monte_carlo_moves_in_the_same_density(pair):
     plain, other, x, y = pair
     scales = plain.sample_scales(4, seed=1)

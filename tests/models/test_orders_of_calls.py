@@ -107,7 +107,7 @@ def orders(calls):
     yield calls[::-1]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("is_built", [True, False], ids=["built", "unbuilt"])
 @each_model
 def test_any_order_before_training(name, is_built, tmp_path):

@@ -92,6 +92,7 @@ def test_in_graphs(policy, jit_compile):
         assert np.isfinite(value).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
 def test_separable_blobs_are_learned_in_half_precision(policy):
     x, y = networks.data(64)

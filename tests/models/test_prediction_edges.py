@@ -18,6 +18,7 @@ def linear(units=1):
     return keras.Sequential([keras.Input((1,)), WeightNormDense(units)])
 
 
+@pytest.mark.slow
 def test_interval_covers_what_it_says():
     """Targets from the model's own predictive distribution: S draws and noise."""
     likelihood = bhn_tf.likelihoods.Gaussian(stddev=0.3)

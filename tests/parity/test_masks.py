@@ -98,6 +98,7 @@ def test_the_mean_divides_by_what_is_real_as_stock_keras():
     assert_same_weights(stock, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ours",
     [pytest.param("bayesian", marks=pytest.mark.slow), "deterministic", "random"],

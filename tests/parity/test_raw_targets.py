@@ -88,6 +88,7 @@ def test_units_are_not_sought_without_end(make):
         model.fit(make(), steps_per_epoch=3, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_cover_what_they_say(trained, level):
     lower, upper = trained.predict_interval(X[200:], level, verbose=0)

@@ -124,6 +124,7 @@ def test_a_pipeline_started_again_has_each_row_once(vectors, x, record_file):
     assert sorted(row["id"] for row in read_scores(record_file)) == ids
 
 
+@pytest.mark.slow
 def test_ids_are_of_the_type_that_is_asked_for(vectors, x, tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     made = WriteScores(tmp_path / "scores", vectors, id_type=pyarrow.int64())

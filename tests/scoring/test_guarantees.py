@@ -43,6 +43,7 @@ def as_texts(possible, names):
     return ["|".join(np.array(names)[row]) for row in possible]
 
 
+@pytest.mark.slow
 def test_a_set_is_a_column_of_names(sets, served_sets, tmp_path):
     np.save(tmp_path / "x.npy", X)
     output = tmp_path / "out.csv"
@@ -159,6 +160,7 @@ def test_levels_are_named_in_percent():
     assert [level_name(v) for v in (0.9, 0.999, 0.05)] == ["90", "99p9", "5"]
 
 
+@pytest.mark.slow
 def test_beam_has_the_same_columns(served_sets, tmp_path):
     beam = pytest.importorskip("apache_beam", reason="needs the extra `beam`")
     from bhn_tf.beam import SavedModelHandler, parquet_schema

@@ -58,6 +58,7 @@ def named(as_dictionary):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [True, False])
 def test_columns_of_a_file_are_trained_on_exported_and_asked(as_dictionary, tmp_path):
     model = named(as_dictionary)

@@ -116,6 +116,7 @@ def test_flags_without_sense_leave_nothing_behind(flags, message, tmp_path):
     check_refused(active_learning, message, tmp_path / "run", flags)
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_ends_with_a_sentence_and_keeps_no_model(tmp_path):
     flags = {"network": "mlp", "methods": ("deterministic",), "acquisitions": ("bald",)}
     config = active_learning.Config(

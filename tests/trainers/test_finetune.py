@@ -38,6 +38,7 @@ def test_results_compare_both_networks(finished):
     assert "has γ generated" in results["conversion"]
 
 
+@pytest.mark.slow
 def test_it_starts_where_the_original_is(finished):
     original = keras.saving.load_model(finished.folder / "original.keras")
     network = original.posterior.network
