@@ -79,7 +79,7 @@ setup(
             "playwright>=1.40",
             "pytest>=8",
             # Before 3.1, `-n 0` beside `--dist` is refused.
-            "pytest-xdist>=3.1",
+            "pytest-xdist>=3.8",
             "ruff>=0.6",
             # What its callbacks write; TensorFlow brings it up to 2.20.
             "tensorboard>=2.18",
