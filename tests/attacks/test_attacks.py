@@ -212,6 +212,7 @@ def test_yes_or_no_outputs_and_pixels_are_attacked_as_a_whole():
     )
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was():
     x, y = images()
     hidden = [

@@ -58,6 +58,7 @@ def _half(x, y, which):
     return x[which::2], y[which::2]
 
 
+@pytest.mark.slow
 def test_rotated_digits_are_found_within_200_rows(digits):
     calibrated, x, _ = digits
     angles = np.random.default_rng(0).uniform(0, 360, size=200)

@@ -193,7 +193,7 @@ def test_further_features_of_varying_length_do_no_harm(prepare, tiny_arrays):
     assert data.load("boxes", "train", root)[0].shape == (60, 8, 8, 1)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, shapes",
     [

@@ -147,6 +147,7 @@ def test_a_healthy_regression(regression):
     assert found.measurements["coverage"].value == pytest.approx(coverage)
 
 
+@pytest.mark.slow
 def test_collapsed(regression):
     with spoiled(regression) as affine:
         set_stddevs(affine, 1.0, slice(0, 8))

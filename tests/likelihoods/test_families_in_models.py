@@ -117,6 +117,7 @@ def test_an_unregistered_function_trains_and_exports(tmp_path):
     assert card["likelihood"]["class"] == "Distribution"
 
 
+@pytest.mark.slow
 def test_sequences_of_any_length_have_one_target_a_step():
     network = keras.Sequential(
         [keras.layers.Input((None, 3)), WeightNormDense(1), keras.layers.Flatten()]

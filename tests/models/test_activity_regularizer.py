@@ -69,6 +69,7 @@ def test_both_uses_count(kind, where, run_eagerly):
         networks.assert_identity(logs, 6)
 
 
+@pytest.mark.slow
 def test_training_and_evaluation_count_alike():
     """Without noise they must agree, in Keras too."""
     x, y = networks.data(6)

@@ -36,7 +36,7 @@ def sequences(length, num_rows=3):
     return random.normal(size=(num_rows, length, 2)).astype("float32")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_traces_are_few(traced, call):
     model, traces = traced

@@ -20,6 +20,7 @@ def regression(*more):
     return model
 
 
+@pytest.mark.slow
 def test_validation_after_labels_with_fewer_axes():
     model = regression()
     model.fit(X, Y, validation_data=(X, Y[:, 0]), **QUIET)

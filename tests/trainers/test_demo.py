@@ -381,6 +381,7 @@ def test_an_output_of_classes_is_shown(several):
     assert answer["set"] == np.flatnonzero(held).tolist()
 
 
+@pytest.mark.slow
 def test_levels_are_those_of_all_outputs_that_are_asked_together(several):
     # 60 rows reach 95 %, but the set of `rare` is asked for at the same level.
     for output, levels in (

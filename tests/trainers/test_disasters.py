@@ -142,6 +142,7 @@ def test_files_that_may_not_grow(tmp_path, expected):
     assert run(tmp_path / "run") == expected
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_deleted_in_mid_run(tmp_path, expected):
     folder = tmp_path / "run"
     with pytest.raises(UsageProblem, match="No such file or directory"):
