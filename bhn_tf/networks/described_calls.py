@@ -20,34 +20,29 @@ def arguments_of_calls(layer) -> list[dict]:
     Raises:
         CannotBeEntered: If an argument is not a tensor, number or string.
     """
-
-    def described(value):
-        if isinstance(value, keras.KerasTensor):
-            return {"shape": list(value.shape), "dtype": value.dtype}
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        raise CannotBeEntered(f"it is called with a {type(value).__name__}")
-
     calls: list[dict] = []
-    if not keras_adapter.calls_of(layer):
-        raise CannotBeEntered("no graph calls it, but another layer does")
     for args, kwargs in keras_adapter.calls_of(layer):
         call = {
-            "args": [_described_in(described, value) for value in args],
-            "kwargs": {name: _described_in(described, v) for name, v in kwargs.items()},
+            "args": [_described(value) for value in args],
+            "kwargs": {name: _described(value) for name, value in kwargs.items()},
         }
         if call not in calls:
             calls.append(call)
+    if not calls:
+        raise CannotBeEntered("no graph calls it, but another layer does")
     return calls
 
 
-def _described_in(described, value):
+def _described(value):
+    if isinstance(value, keras.KerasTensor):
+        return {"shape": list(value.shape), "dtype": value.dtype}
     if isinstance(value, list | tuple):
-        return [_described_in(described, each) for each in value]
+        return [_described(each) for each in value]
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        items = {name: _described_in(described, each) for name, each in value.items()}
-        return {"items": items}
-    return described(value)
+        return {"items": {name: _described(each) for name, each in value.items()}}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise CannotBeEntered(f"it is called with a {type(value).__name__}")
 
 
 def build_by_call(layer, called) -> None:

@@ -430,17 +430,21 @@ def test_whole_kernels_do_not_mind_a_normalisation():
     assert model.conversion_report["own"].generated == ("dense/kernel",)
 
 
+def assert_entered_by_its_configuration(network):
+    model = convert(network)
+    assert model.conversion_report["own"].generated == ("dense/scale",)
+    assert_equal_at_centre(network, model)
+    again = type(model).from_config(model.get_config())
+    assert again.num_random == model.num_random
+
+
 def test_other_ways_to_call_one():
     inputs = keras.Input((5, 4))
     doubled = layers.Rescaling(2.0)(inputs)
     x = TwoInputs(name="own")([inputs, doubled], factor=0.5, other=inputs)
     x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(x))
     network = keras_networks.randomized(keras.Model(inputs, x))
-    model = convert(network)
-    assert model.conversion_report["own"].generated == ("dense/scale",)
-    assert_equal_at_centre(network, model)
-    again = type(model).from_config(model.get_config())
-    assert again.num_random == model.num_random
+    assert_entered_by_its_configuration(network)
 
 
 @register
@@ -460,11 +464,7 @@ def test_arguments_by_name():
     found = Dictionaries(name="own")({"in": inputs}, factors={"all": [inputs]})
     x = layers.Dense(keras_networks.NUM_CLASSES)(layers.Flatten()(found["out"]))
     network = keras_networks.randomized(keras.Model(inputs, x))
-    model = convert(network)
-    assert model.conversion_report["own"].generated == ("dense/scale",)
-    assert_equal_at_centre(network, model)
-    again = type(model).from_config(model.get_config())
-    assert again.num_random == model.num_random
+    assert_entered_by_its_configuration(network)
 
 
 @register

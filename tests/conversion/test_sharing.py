@@ -18,6 +18,15 @@ def with_head(network):
     return keras_networks.randomized(keras.Model(network.input, logits))
 
 
+def assert_a_file_answers_the_same(model, tmp_path, **options):
+    """Returns the loaded model."""
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    answers = [m.predict(X, verbose=0, **options) for m in (model, loaded)]
+    np.testing.assert_allclose(*answers, rtol=1e-5)
+    return loaded
+
+
 def in_two_wrappers():
     inputs, dense = keras.Input((3, 4)), layers.Dense(4, name="dense")
     once = layers.TimeDistributed(dense)(inputs)
@@ -100,10 +109,7 @@ def test_one_layer_stays_one_in_files_of_baselines(tmp_path):
         bhn_tf.baselines.Deterministic(network),
         bhn_tf.baselines.DeepEnsemble([network, in_two_wrappers()]),
     ):
-        model.save(tmp_path / "model.keras")
-        loaded = keras.saving.load_model(tmp_path / "model.keras")
-        answers = [m.predict(X, verbose=0) for m in (model, loaded)]
-        np.testing.assert_allclose(*answers, rtol=1e-5)
+        assert_a_file_answers_the_same(model, tmp_path)
 
 
 @pytest.mark.parametrize("make", [in_two_own_layers, in_an_own_layer_and_beside_it])
@@ -128,10 +134,7 @@ def test_a_model_that_is_called_twice_is_not_told_of(tmp_path):
     inner = keras.Sequential([keras.Input((3, 4)), each, layers.Dense(4)])
     network = with_head(keras.Model(inputs, inner(inner(inputs))))
     model = bhn_tf.from_keras(network, "mean_field")  # Warnings are errors here.
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
-    np.testing.assert_allclose(*answers, rtol=1e-5)
+    assert_a_file_answers_the_same(model, tmp_path, seed=1)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -154,11 +157,8 @@ class MadeByItsClass(keras.Model):
 def test_a_class_that_shares_layers_itself_is_kept(tmp_path):
     """Its layers may have other names when it is made again."""
     model = bhn_tf.baselines.Deterministic(MadeByItsClass(4))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = assert_a_file_answers_the_same(model, tmp_path)
     assert type(loaded.members[0]) is MadeByItsClass
-    answers = [m.predict(X, verbose=0) for m in (model, loaded)]
-    np.testing.assert_allclose(*answers, rtol=1e-5)
 
 
 def test_an_unbuilt_network_keeps_its_layers_one():
@@ -186,10 +186,7 @@ def test_a_backward_layer_is_used_twice(is_wrapped, tmp_path):
     assert model.num_random == (3 if is_wrapped else 2) * 2 * 16 + 3
     raw = model(X, scales=model.hypernet.center())
     np.testing.assert_allclose(raw, network(X), rtol=1e-4, atol=1e-5)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
-    np.testing.assert_allclose(*answers, rtol=1e-5)
+    assert_a_file_answers_the_same(model, tmp_path, seed=1)
 
 
 def of_two_wrappers():
@@ -215,10 +212,7 @@ def test_a_model_in_an_own_layer_keeps_its_layers_one(tmp_path):
     assert model.num_random == 4 + 3
     raw = model(X, scales=model.hypernet.center())
     np.testing.assert_allclose(raw, network(X), rtol=1e-5, atol=1e-6)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    answers = [m.predict(X, seed=1, verbose=0) for m in (model, loaded)]
-    np.testing.assert_allclose(*answers, rtol=1e-5)
+    assert_a_file_answers_the_same(model, tmp_path, seed=1)
 
 
 @pytest.mark.parametrize("skip", [(), Holds])
