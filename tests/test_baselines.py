@@ -88,6 +88,7 @@ def test_gradient_of_the_prediction(trained):
     assert np.isfinite(gradient).all() and np.abs(gradient).sum() > 0
 
 
+@pytest.mark.few(1)
 def test_bad_data_are_refused(trained):
     _, model, _ = trained
     x, y = networks.data(4)
@@ -189,6 +190,7 @@ def test_every_draw_is_another_network(dropout):
     assert not np.allclose(samples, other)
 
 
+@pytest.mark.slow
 def test_a_seed_means_the_same_masks_with_xla_and_without():
     x, _ = networks.data(8)
     model = MCDropout(with_dropout())

@@ -125,6 +125,7 @@ def test_gates_begin_with_a_spread_of_one():
     assert np.std(step.gate) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("sizes", [[2, 3, 1], [3, 1], [3, 2, 2, 2]])
 def test_bijector_of_a_step_is_the_same_map(name, sizes):

@@ -45,6 +45,7 @@ def test_another_backend_is_refused():
     assert "KERAS_BACKEND=tensorflow" in message
 
 
+@pytest.mark.slow
 def test_an_older_keras_is_refused_with_the_bound_of_setup_py():
     message = import_with("import keras; keras.__version__ = '3.9.2'")
     assert "Keras 3.11 or later and found 3.9.2" in message

@@ -92,7 +92,7 @@ def test_1024_values(make):
     np.testing.assert_allclose(log_prob, log_prob_of(values.numpy()), rtol=1e-5)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @every_hypernet
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3)])
 def test_density_is_one_number_for_each_draw(name, leading):
@@ -207,6 +207,7 @@ def test_entries_become_dependent(name):
 # -- draws -------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @every_hypernet
 def test_same_seed_same_draws(name):
     hypernet = built(MAKE[name](), 3, 0.3)
@@ -218,6 +219,7 @@ def test_same_seed_same_draws(name):
     assert len(np.unique(first)) == 12
 
 
+@pytest.mark.few(3)
 @every_hypernet
 @pytest.mark.parametrize("decorate", [lambda f: f, tf.function])
 def test_without_a_seed_every_call_differs(name, decorate):

@@ -86,6 +86,7 @@ def test_layers_of_nested_networks_are_called_as_diagnose_calls_them(tmp_path):
     assert tags == {f"posterior/{name}/mean" for name in ("d", "inner/d", "last")}
 
 
+@pytest.mark.slow
 def test_the_norms_are_those_of_the_terms_whose_sum_is_the_loss(run):
     model, found, _ = run
     variables = model.hypernet.trainable_variables

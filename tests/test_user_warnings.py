@@ -50,6 +50,7 @@ def test_through_fit_and_what_keras_wraps_it_in(model):
         lines.append(here() - 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["fit", "evaluate", "predict", "predict_uncertainty"])
 def test_before_every_call_that_asks_for_it(model, name):
     model.predict(X, num_samples=1, verbose=0)

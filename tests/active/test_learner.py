@@ -73,6 +73,7 @@ def test_a_function_scores_the_samples_of_all_candidates():
     assert_rounds(found, 1)
 
 
+@pytest.mark.slow
 def test_random_does_not_depend_on_the_model_and_does_not_predict(monkeypatch):
     plain = learner(acquisition="random")
     other = learner("dropout", acquisition="random", num_samples=3, candidate_size=8)
@@ -97,6 +98,7 @@ def test_ties_are_broken_by_the_seed():
     assert first != sorted(first)
 
 
+@pytest.mark.slow
 def test_bald_of_a_network_without_draws_is_random():
     # Its mutual information is exactly zero everywhere, without rounding noise.
     (entry,) = learner("deterministic", acquisition="bald").run(1)
@@ -250,6 +252,7 @@ def test_what_is_done_with_the_results_changes_nothing():
     np.testing.assert_array_equal(found.labels, other.labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 def test_a_first_round_that_fails_begins_anew(warm_start):
     failures = iter([True])
@@ -295,6 +298,7 @@ def test_the_score_of_a_row_is_the_mean_over_what_is_no_padding():
     np.testing.assert_array_equal(scores, [2.0, 3.0, np.nan])
 
 
+@pytest.mark.slow
 def test_validation_data_may_be_a_list():
     x, y = pool(20)
     scores = [learner("deterministic", initial_ids=[0, 1]) for _ in range(2)]

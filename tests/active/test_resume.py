@@ -75,6 +75,7 @@ def assert_as_expected(found, expected):
 # -- killed at any moment ------------------------------------------------------------
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", range(1, NUM_WRITES + 1))
 def test_killed_at_any_write(number, when, expected, tmp_path, monkeypatch):
@@ -200,6 +201,7 @@ def test_metrics_of_several_numbers_are_lists(tmp_path):
     assert str(resumed) == str(history)
 
 
+@pytest.mark.slow
 def test_a_model_is_loaded_where_make_model_makes_it(tmp_path):
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
 
@@ -240,6 +242,7 @@ def test_a_model_that_diverges_is_not_kept(has_folder, tmp_path):
 # -- what is missing or damaged --------------------------------------------------------
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 @pytest.mark.parametrize("lost", [["model-00012"], ["model-00008", "model-00012"]])
@@ -313,6 +316,7 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
         learner(directory=folder)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("warm_start", [True, False, "first_weights"])
 @pytest.mark.parametrize("number", range(ROUNDS + 1))
 def test_a_label_that_is_corrected_is_learned(number, warm_start, tmp_path):

@@ -60,7 +60,7 @@ def sign_of_gradient_of_nll(model, x, y):
     return np.sign(tape.gradient(loss, inputs).numpy())
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
 @pytest.mark.parametrize("kind", ["bayesian", "deterministic", "ensemble"])
 def test_labels_of_padding_change_nothing(models, kind, attack):

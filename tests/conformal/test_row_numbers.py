@@ -24,7 +24,7 @@ def test_a_network_of_one_input_may_get_it_by_name():
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_randomized_sets_are_those_of_a_server(as_dictionary, tmp_path):
     """A dictionary may be in another order, and have columns of no use."""

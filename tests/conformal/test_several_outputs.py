@@ -104,6 +104,7 @@ def test_several_outputs_are_asked_by_name(networks_of_several):
         calibrated.predict_set(X, 0.8, verbose=0, by=COLOURS)
 
 
+@pytest.mark.slow
 def test_a_dictionary_of_one_output_needs_no_name():
     inputs = keras.Input((4,))
     network = keras.Model(inputs, {"age": keras.layers.Dense(2)(inputs)})

@@ -366,6 +366,7 @@ def test_what_is_left_as_it_is(layer, reason):
     assert_equal_at_centre(network, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "num_random"),
     [
@@ -479,6 +480,7 @@ class Nameless(layers.Layer):
         return self.dense(inputs)
 
 
+@pytest.mark.slow
 def test_names_are_kept_without_a_configuration_of_ones_own():
     """Keras's own for such a class lacks the name."""
     network = network_of(
@@ -499,6 +501,7 @@ def test_a_normalisation_behind_one_is_told_of():
     assert "may cancel the scale of its last one" in reason
 
 
+@pytest.mark.slow
 def test_arguments_stand_for_all_that_is_inside():
     network = network_of(Block(name="own"))
     assert convert(network, skip="own").conversion_report["own"].num_random == 0
@@ -531,7 +534,7 @@ class RandomInTuple(layers.Layer):
         return self.held[0](inputs)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{"skip": "own"}, {"only": "logits"}], ids=str)
 def test_random_layers_inside_are_left_out_too(arguments, tmp_path):
     network = network_of(RandomInside(name="own"))
@@ -579,6 +582,7 @@ class Scaled(layers.Layer):
         return keras.ops.tanh(inputs) * self.factor + self.dense(inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [Block, Scaled])
 def test_precision(layer):
     keras.config.set_dtype_policy("mixed_float16")

@@ -28,7 +28,7 @@ def assert_equal_at_centre(network, model, x):
     np.testing.assert_allclose(found, expected, 0, 1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_centre_is_the_original(name, mode):

@@ -171,6 +171,7 @@ def test_an_unbuilt_network_keeps_its_layers_one():
     assert first.layer is second.layer is not dense
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_a_backward_layer_is_used_twice(is_wrapped, tmp_path):
     inputs = keras.Input((3, 4))

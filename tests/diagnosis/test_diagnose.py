@@ -347,6 +347,7 @@ def test_labels_that_no_draw_holds_to_be_possible_are_counted():
         averaging.possible_labels(np.full(3, -np.inf))
 
 
+@pytest.mark.slow
 def test_a_posterior_is_diagnosed_beside_an_impossible_label():
     network = keras.Sequential([keras.Input((4,)), WeightNormDense(1)])
     likelihood = bhn_tf.likelihoods.Distribution(between)
@@ -377,6 +378,7 @@ def plain(seed):
     )
 
 
+@pytest.mark.slow
 def test_baselines():
     dropout = bhn_tf.baselines.MCDropout(plain(0))
     found, names = diagnose(dropout, CLASSES_TEST, num_samples=2)
@@ -407,6 +409,7 @@ def check_case(name):
     assert str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_an_option(name):
     check_case(name)

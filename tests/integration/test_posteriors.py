@@ -150,6 +150,7 @@ def test_mean_field_is_too_sure_for_correlated_inputs():
     assert (samples.std(axis=0) < 0.75 * exact_posterior(0.8).stddev).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 def test_the_bound_of_mean_field_misses_the_evidence_by_its_divergence(correlation):
     posterior = exact_posterior(correlation)
@@ -174,7 +175,7 @@ def test_the_bound_of_a_flow_is_the_evidence(hypernet):
     assert actual == pytest.approx(exact_posterior(0.8).log_evidence, abs=0.05)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("hypernet", FLOWS)
 def test_the_predictive_of_a_flow_is_the_exact_one(hypernet):
     posterior = exact_posterior(0.8)

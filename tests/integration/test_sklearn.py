@@ -138,7 +138,7 @@ def test_what_is_too_small_for_float32_is_refused():
         small(BHNRegressor, epochs=1).fit(X * 1e-40, Y)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**-110, 2.0**65, 2.0**124])
 def test_the_units_of_inputs_do_not_matter(unit, regressor):
     other_units = X * [unit, 1.0, 1.0]
@@ -189,7 +189,7 @@ def test_times_are_refused_in_predictions(regressor):
         regressor.predict(X.astype("datetime64[D]"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_column_that_did_not_vary_may_do_so_later(value):
     table = np.column_stack([X, np.full(len(X), value)])
@@ -252,6 +252,7 @@ def test_missing_labels_are_refused(dtype):
         small(BHNClassifier).fit(X, labels.astype(dtype))
 
 
+@pytest.mark.slow
 def test_ordered_classes_have_one_output():
     grades = np.clip(np.round(X[:, 0] + 1), 0, 2).astype(int)
     names = np.array(["A low", "B middle", "C high"])[grades]
@@ -305,7 +306,7 @@ def test_the_score_of_waiting_times_is_that_of_scikit_survival(survival):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [
@@ -321,6 +322,7 @@ def test_waiting_times_in_other_forms(form, survival):
     assert survival.score(X, form) == survival.score(X, CENSORED)
 
 
+@pytest.mark.slow
 def test_several_waiting_times():
     both = np.column_stack([CENSORED, CENSORED[:, [0]] * 2, CENSORED[:, [1]]])
     regressor = small(BHNRegressor, likelihood="weibull", epochs=2).fit(X, both)

@@ -244,6 +244,7 @@ def test_examples_of_quantiles():
     assert doctest.testmod(quantiles).failed == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     ["likelihood", "log_prob"],

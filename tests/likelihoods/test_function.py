@@ -116,7 +116,7 @@ def of_atom(raw, share, at, rest):
     return tfd.Mixture(tfd.Categorical(probs=shares), [atom, rest])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("function", "level", "expected"),
     [
@@ -167,6 +167,7 @@ def test_counts_have_whole_numbers_for_bounds():
         likelihood.check_labels([0.5], (None, 1))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("function", "possible", "impossible"),
     [

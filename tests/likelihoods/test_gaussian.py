@@ -145,7 +145,7 @@ def test_agreeing_draws_leave_the_noise():
     np.testing.assert_allclose(summary["std"], 0.3, rtol=1e-6)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("num_draws", [1, 2, 7])
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.95, 0.99])
 def test_interval_of_agreeing_draws_is_that_of_a_normal(level, num_draws):
@@ -156,6 +156,7 @@ def test_interval_of_agreeing_draws_is_that_of_a_normal(level, num_draws):
     np.testing.assert_allclose(high, normal.quantile(0.5 + level / 2), rtol=1e-4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("heteroscedastic", [False, True])
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_interval_holds_the_quantiles_of_the_mixture(level, heteroscedastic):

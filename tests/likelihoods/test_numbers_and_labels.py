@@ -107,6 +107,7 @@ def test_the_standard_deviation_of_a_learned_mixture_is_that_of_its_noise():
     np.testing.assert_allclose(likelihood.summarize(zeros)["std"], [[7.0]], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_spread_beyond_all_numbers_is_infinite():
     student = likelihoods.StudentT(trainable=True)
     student.log_df.assign(-17.0)

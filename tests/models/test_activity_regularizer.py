@@ -48,7 +48,7 @@ def divides_by_rows():
     return float(layer.losses[0]) == 1.0
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [keras.layers.Dense, WeightNormDense])
 @pytest.mark.parametrize("where", ["before", "behind"])
 @pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "graph"])

@@ -58,6 +58,7 @@ def test_identity(mode, steps_per_execution):
         assert min(history["regularization"]) > 0 and min(history["loss"]) > 0.5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "arguments",
     [{"train_samples": 3}, {"per_example_noise": True}, {"eval_samples": 0}],
@@ -174,7 +175,7 @@ def test_step_follows_the_gradient_of_the_bound(per_example_noise):
         np.testing.assert_allclose(variable, value, atol=1e-6)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("num_random", [1, 2, 3, 10])
 @pytest.mark.parametrize("name", ["MeanField", "RealNVP", "IAF"])
 def test_every_weight_of_the_hypernet_trains(name, num_random):
@@ -239,6 +240,7 @@ def test_steps_per_execution_changes_nothing():
             np.testing.assert_allclose(value, results[0][name], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_early_stopping_on_predictive_nll():
     x, y = networks.data(20)
     model = networks.bayesian(hypernet="mean_field")
@@ -253,7 +255,7 @@ def test_early_stopping_on_predictive_nll():
     assert stopping.best == min(history)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("num_draws", [1, 3])
 def test_a_norm_that_is_held_is_held_with_several_draws_a_step(num_draws):
     """Spectral normalisation divides a kernel that is trained, too."""

@@ -74,6 +74,7 @@ def test_values_are_counted_once(model):
         assert layer.kernel.path in trained and layer.scale.path not in trained
 
 
+@pytest.mark.few(2)
 def test_one_draw_by_every_way(model):
     x, _ = networks.data(NUM_ROWS)
     scales = model.sample_scales(1, seed=7)[0]
@@ -91,6 +92,7 @@ def test_one_draw_by_every_way(model):
     assert np.abs(expected - model(x, scales=scales + 1)).max() > 0.1
 
 
+@pytest.mark.few(2)
 def test_centre_by_every_way(model):
     x, _ = networks.data(NUM_ROWS)
     centre = keras.ops.convert_to_numpy(model.hypernet.center())
@@ -136,7 +138,7 @@ def test_other_generated_values(random):
     np.testing.assert_allclose(model(x, scales=centre), model.primary(x), atol=1e-5)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("random", [*layers.WeightNormLSTM.GENERATED][1:])
 def test_draws_of_layers_with_cells(random):
     """Values of a cell are generated for the layer around it."""

@@ -73,7 +73,7 @@ def generated(*arrays):
     return (batches[index] for index in range(2))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize("make", [Batches, generated])
 @pytest.mark.parametrize("weight", [None, FRAME["size"] ** 2], ids=["", "weighted"])
@@ -128,6 +128,7 @@ class OfAnyInput(keras.Model):
         return self.dense(x["size"] if isinstance(x, dict) else x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_inputs", [lambda x: x, lambda x: {"size": x}])
 def test_a_series_of_inputs_builds_a_network(of_inputs):
     x, y = of_inputs(FRAME["size"]), FRAME["size"]
@@ -235,11 +236,13 @@ def test_masked_entries_are_refused_by_name(name, in_batches):
         regression().fit(**data, verbose=0)
 
 
+@pytest.mark.slow
 def test_masked_arrays_without_a_masked_entry_are_arrays():
     y = ARRAY[:, 0]
     assert answers(np.ma.array(ARRAY), np.ma.array(y)) == answers(ARRAY, y)
 
 
+@pytest.mark.slow
 def test_a_column_may_be_called_as_the_mask_of_an_array():
     y = ARRAY[:, 0]
     frame = pd.DataFrame(ARRAY, columns=["_mask", "kind", "is_new", "rooms"])

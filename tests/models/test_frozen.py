@@ -82,7 +82,7 @@ def test_a_frozen_part_of_a_hypernet(tmp_path):
 REALS, COUNTS = X[:, 0, :1], np.arange(20) % 4
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("likelihood", "y"),
     [

@@ -129,7 +129,7 @@ def test_a_network_that_scales_them_gives_the_answers_of_floats():
     assert_answers_of_floats(model)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -40,6 +40,7 @@ def stopping():
     )
 
 
+@pytest.mark.slow
 def test_with_weights_restored_from_an_earlier_epoch(model):
     model.optimizer.learning_rate = 3.0
     history = fit(model, stopping(), epochs=9)
@@ -79,7 +80,7 @@ def test_an_interrupted_fit(model, error, when):
     assert model.get_compile_config()["kl_weight"] == GIVEN
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("save_freq", ["epoch", 1])
 def test_a_file_written_in_the_middle_has_what_was_compiled(model, save_freq, tmp_path):
     path = tmp_path / "epoch_{epoch}.keras"

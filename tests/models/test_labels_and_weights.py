@@ -156,7 +156,7 @@ def test_codings_of_classes_are_equal(model, y):
     assert loss(model, y) == pytest.approx(loss(model, Y), rel=1e-6)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["numbers", "one_hot"])
 def test_accuracy_is_that_of_either_coding_whichever_came_first(first):
     codings = {"numbers": Y, "one_hot": keras.utils.to_categorical(Y, 3)}
@@ -199,7 +199,7 @@ def test_shapes_of_targets_are_equal(regression):
     assert loss(regression, Y) == pytest.approx(loss(regression, Y * 1.0), rel=1e-6)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "y",
     [
@@ -293,6 +293,7 @@ def test_rows_that_are_not_finite_are_refused():
         np.testing.assert_array_equal(value, old)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "data",
     [
@@ -312,6 +313,7 @@ def test_a_list_of_one_is_what_it_holds(data):
         np.testing.assert_allclose(history[name], values, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_list_of_one_in_every_call_of_arrays():
     _, model = twins()
     model.num_examples = len(X)

@@ -86,6 +86,7 @@ def test_from_keras_and_layers_without_random_values():
     plain.summary(print_fn=lambda *_, **__: None)
 
 
+@pytest.mark.slow
 def test_what_it_does_not_go_with_is_refused():
     with pytest.raises(ValueError, match="'learned_per_layer'\\], got 'learnt'"):
         make_model("learnt")

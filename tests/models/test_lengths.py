@@ -88,6 +88,7 @@ def test_nothing_is_kept_of_a_call(traced):
     assert objects_after(range(7, 17)) < before + 10
 
 
+@pytest.mark.slow
 def test_batches_of_one_data_set_may_differ(traced):
     model, _ = traced
     batches = [sequences(length) for length in (2, 5, 3)]

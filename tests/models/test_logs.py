@@ -122,6 +122,7 @@ class Counting(bhn_tf.BayesianHypernet):
         return {**logs, "steps": self.steps.result()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_metric_of_a_model_of_ones_own_is_logged_once(asks):
     """Also where a callback evaluates the model between two steps of training."""
@@ -152,6 +153,7 @@ def nll(y, p):
     return keras.losses.mean_squared_error(y, p)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("argument", "name"),
     [*(("metrics", name) for name in TAKEN[:-1]), ("weighted_metrics", "nll")],

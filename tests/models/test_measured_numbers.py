@@ -115,7 +115,7 @@ def test_hamiltonian_monte_carlo_moves_in_the_same_density(pair):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 def test_hamiltonian_draws_answer_as_the_model_does(pair):
     plain, _, x, _ = pair
     asked = {"num_samples": 3, "seed": 1}

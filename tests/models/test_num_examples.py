@@ -209,6 +209,7 @@ def test_what_cannot_be_counted_is_asked_for(make):
     assert given.num_examples == 100 and int(given.optimizer.iterations) == 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings(OUT_OF_DATA)
 @pytest.mark.filterwarnings("ignore:The data set repeats itself")
 @pytest.mark.parametrize(

@@ -233,6 +233,7 @@ class Wrapping(keras.optimizers.Optimizer):
         self.inner.apply(grads, trainable_variables)
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_wraps_another_trains():
     x, y = networks.data(6)
     model = bhn_tf.BayesianHypernet(network(BUILT, WeightNormDense), "mean_field")
@@ -263,7 +264,7 @@ def evaluate(model, folder):
     model.evaluate(*networks.data(6), verbose=0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [predict, evaluate, export])
 def test_layers_that_compile_their_call_are_trained_later(use, tmp_path):
     """Their graph is traced in the first use, and differentiated in the second."""

@@ -78,7 +78,7 @@ def test_trains_predicts_and_is_saved(policy, hypernet, tmp_path):
     again.fit(x, y, batch_size=4, verbose=0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["float64", "float16"], indirect=True)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_in_graphs(policy, jit_compile):

@@ -195,6 +195,7 @@ def test_empty_data_are_refused(model, name):
         np.testing.assert_array_equal(variable, old)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_empty_validation_data_are_refused(model):
     x, y = networks.data(9)
@@ -220,6 +221,7 @@ def test_before_the_model_has_weights():
     assert model.num_random == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["build", "call", "fit", "predictive"])
 def test_built_by_whatever_comes_first(how):
     x, y = networks.data(4)

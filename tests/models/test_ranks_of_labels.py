@@ -29,6 +29,7 @@ def test_validation_after_labels_with_fewer_axes():
     model.fit(X, Y, validation_split=0.5, **QUIET)
 
 
+@pytest.mark.slow
 def test_an_evaluation_with_fewer_axes_between_two_validations():
     model = regression()
 

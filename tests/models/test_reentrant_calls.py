@@ -236,7 +236,7 @@ def generator(batches):
         yield batches[index]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PyDataset", "generator"])
 def test_data_may_ask(model, kind):
     x, y = data()

@@ -52,7 +52,7 @@ def test_training_goes_on_with_the_moments_of_each_likelihood(model, loaded):
     assert_same(loaded.optimizer.variables, model.optimizer.variables)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_a_calibrated_model_is_loaded(model, tmp_path):
     calibrated = bhn_tf.conformal.calibrate(model, X, Y, num_samples=2)
     calibrated.save(tmp_path / "calibrated.keras")

@@ -129,6 +129,7 @@ def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
     assert set(scores["size"]) == {"mean", "std", "epistemic_std", "aleatoric_std"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_outputs_of_a_model_inside_keep_their_names_and_endings(
     data, as_dictionary, tmp_path

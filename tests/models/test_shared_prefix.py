@@ -89,7 +89,7 @@ def without_shared_prefix(model, x, scales):
     return np.stack(raws)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "make",
     [

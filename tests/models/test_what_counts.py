@@ -153,6 +153,7 @@ def largest(y, p):
     return tf.reduce_max(p)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_missing_labels_and_metrics_of_all_kinds(run_eagerly):
     network = keras.Sequential([keras.Input((STEPS, 2)), keras.layers.Dense(3)])

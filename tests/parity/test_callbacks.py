@@ -123,7 +123,7 @@ def test_of_evaluate_and_predict(make, inner):
     assert asking.num_asked == 6
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_a_generator_that_predicts_while_it_is_trained_on(make):
     def batches(model, predicts):
         while True:
@@ -141,7 +141,7 @@ def test_a_generator_that_predicts_while_it_is_trained_on(make):
     assert histories[0] == histories[1]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_stop_predicting_stops(make):
     class Stop(keras.callbacks.Callback):
         def on_predict_batch_end(self, batch, logs=None):

@@ -156,7 +156,7 @@ def test_training(pair):
     assert_same_states(stock, model)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 def test_evaluation_and_prediction_one_after_the_other(pair):
     stock, model, x = pair
     model.num_examples = ROWS
@@ -179,7 +179,7 @@ def test_evaluation_and_prediction_one_after_the_other(pair):
         np.testing.assert_allclose(scores["mutual_information"], 0.0, atol=1e-5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_gradients_of_the_centre(pair):
     """The gradients by direction and bias are those of the same network."""
     stock, model, x = pair

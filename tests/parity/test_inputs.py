@@ -28,6 +28,7 @@ def pair(name, directory, **kwargs):
     return *twins(make, **kwargs), given, plain
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_call_takes_it_and_answers_as_stock_keras(name, tmp_path):
     stock, model, given, plain = pair(name, tmp_path)
@@ -54,7 +55,7 @@ def test_every_call_takes_it_and_answers_as_stock_keras(name, tmp_path):
     assert bound == pytest.approx(np.log(of_labels).sum(), rel=1e-5)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -143,6 +143,7 @@ def test_labels_under_a_mask_may_be_anything(call, filler):
     assert np.isfinite(results[1]).all()
 
 
+@pytest.mark.slow
 def test_one_of_two_outputs_with_a_mask():
     def make():
         words = keras.Input((STEPS,), dtype="int32")

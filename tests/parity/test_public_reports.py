@@ -138,6 +138,7 @@ def test_class_weights_in_an_array_are_refused_in_one_line(ours):
     assert_same_weights(stock, model)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows_of_b", [ROWS // 2, 0])
 def test_a_batch_in_which_an_output_has_no_weight(rows_of_b):
     """keras-team/keras#13113: a 0 among the weights of an output makes it NaN."""
@@ -288,6 +289,7 @@ def test_metrics_of_outputs_by_the_keys_of_a_dictionary():
     assert found == pytest.approx(logs["a_nll"], rel=1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_loss_of_nan_ends_training_and_leaves_settings_and_backup(raises, tmp_path):
     """keras-team/keras#21771: `TerminateOnNaN` lets the backup be deleted."""

@@ -175,6 +175,7 @@ def test_outputs_in_several_units(tmp_path):
         np.testing.assert_allclose(centre[f"{name}_mean"], expected[name], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rows_with_unknown_inputs_answer_nan():
     keras.utils.set_random_seed(0)
     network = keras.Sequential(

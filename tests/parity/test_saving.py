@@ -118,6 +118,7 @@ def test_a_classifier_of_scikit_learn(make, kind):
     assert np.isfinite(cross_val_score(classifier, x, names, cv=2)).all()
 
 
+@pytest.mark.slow
 def test_a_regressor_of_scikit_learn():
     def model(X, y):
         network = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])

@@ -40,6 +40,7 @@ def dataset(rows=slice(None)):
     return tf.data.Dataset.from_tensor_slices((X[rows], Y[rows])).batch(5)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize(
     "options",
@@ -209,6 +210,7 @@ def test_state_of_recurrent_layers_moves_as_in_stock_keras():
 # -- the model as an object -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compile_twice():
     stock, model = twins(metrics=["accuracy"])
     assert_same_fit(stock, model)
@@ -241,6 +243,7 @@ def test_without_an_optimizer_a_model_evaluates(tmp_path):
             call(X, Y)
 
 
+@pytest.mark.slow
 def test_frozen_and_thawed():
     stock, model = twins()
     for trainable in (False, True):

@@ -113,6 +113,7 @@ def test_every_model_answers_any_number_of_rows(name, exported):
     assert samples.shape[1] == (4 if varies else 2 if name == "deep ensemble" else 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["sequential", "dropout", "gaussian"])
 def test_requests_differ_and_seeds_repeat(name, exported):
     x = tf.constant(networks.data(8)[0])

@@ -78,6 +78,7 @@ def test_requests_that_would_fail_are_no_warm_up(name, tmp_path):
     assert path.exists() == is_warmed_up
 
 
+@pytest.mark.slow
 def test_a_guarantee_is_not_warmed_up(tmp_path):
     """Zeros would ask for the level 0, which it refuses."""
     apis = pytest.importorskip(

@@ -264,6 +264,7 @@ def test_a_set_is_answered_at_the_level_asked_for(calibrated):
         assert response.status_code == 400 and "level" in response.json["error"]
 
 
+@pytest.mark.slow
 def test_a_yes_or_no_output_has_two_classes(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     from bhn_tf.demo import create_app
@@ -437,6 +438,7 @@ def test_numbers_of_which_nothing_is_promised_are_no_classes(tmp_path):
         create_app(model.model.export(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_is_named(tmp_path):
     pytest.importorskip("flask", reason="needs the extra `demo`")
     model = bhn_tf.BayesianHypernet(networks.plain(), "mean_field")
@@ -637,6 +639,7 @@ def test_a_person_draws_a_one(page):
     assert set(names) == set(bhn_tf.uncertainty.SCORES)
 
 
+@pytest.mark.slow
 def test_a_sure_class_fits_on_one_line(page):
     lines = page.locator(".row .number").first.evaluate(
         """number => {
@@ -650,6 +653,7 @@ def test_a_sure_class_fits_on_one_line(page):
     assert lines == 1
 
 
+@pytest.mark.slow
 def test_a_person_asks_for_other_draws(page):
     lefts = "all => all.map(tick => tick.style.left)"
     stroke(page, [(0.3, 0.3), (0.7, 0.3), (0.4, 0.9)])
@@ -717,5 +721,6 @@ def test_a_person_sees_first_what_holds(browser, calibrated, tmp_path):
         assert page.locator("#doubt").is_hidden()
 
 
+@pytest.mark.slow
 def test_nothing_is_promised_by_a_model_that_is_not_calibrated(page):
     assert page.locator("#promise").is_hidden()

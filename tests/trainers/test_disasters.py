@@ -125,6 +125,7 @@ def test_a_disk_that_fills_up(small_disk, expected):
     assert run(small_disk / "run") == expected
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(tmp_path, expected):
     """Like a quota, if no disk can be mounted."""
     resource = pytest.importorskip("resource")
@@ -211,6 +212,7 @@ def test_a_clock_that_is_set_back(tmp_path, expected, monkeypatch):
 # -- files of state that hold something else -------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kept", [3, 2])
 @pytest.mark.parametrize(
     ("damage", "message"),

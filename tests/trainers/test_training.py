@@ -52,6 +52,7 @@ def test_every_epoch_has_each_row_once_in_an_order_of_its_own(data):
     np.testing.assert_array_equal(np.concatenate([b[0] for b in resumed]), epochs[1])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_uninterrupted_one(data, tmp_path):
     def run(name, stops):
         config = CommonConfig(output_dir=str(tmp_path / name), batch_size=16)
