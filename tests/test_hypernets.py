@@ -428,6 +428,7 @@ CONFIGURED = {
         initial_mean=np.array([1.0, 2.0, 3.0, 4.0]),
         max_log_scale=1.5,
         max_shift=2.5,
+        weight_norm=False,
         permutation_seed=9,
         name="q",
     ),
@@ -438,6 +439,7 @@ CONFIGURED = {
         initial_mean=(1.0, 2.0, 3.0, 4.0),
         max_log_scale=1.5,
         max_shift=2.5,
+        initial_scale=0.05,
         permutation_seed=9,
         name="q",
     ),
@@ -593,6 +595,8 @@ def test_spread_has_to_be_a_positive_number(name, stddev):
         {"max_shift": 0.0},
         {"max_shift": float("nan")},
         {"max_shift": float("inf")},
+        {"initial_scale": 0.0},
+        {"initial_scale": float("nan")},
     ],
 )
 def test_sizes_have_to_make_sense(name, argument):

@@ -35,6 +35,12 @@ class ComparisonConfig(CommonConfig):
 
     learning_rate: float = flag(2e-3, "Adam's first learning rate.", **positive())
     num_flow_layers: int = flag(2, "L, layers of the flow.", **at_least(1))
+    flow_weight_norm: bool = flag(True, "Normalise the weights inside the flow.")
+    flow_initial_scale: float = flag(
+        0.01,
+        "First scale of the last layer inside each layer of the flow.",
+        **positive(),
+    )
     train_size: int = flag(
         0, "Rows of the training data that are learned; 0 for all.", **at_least(0)
     )
@@ -253,8 +259,14 @@ def _model(name, config, shape, num_classes, num_examples) -> keras.Model:
             network(Layers()), _STDDEV_OF_KERNELS, **options
         )
     family = "" if name == "bhn" else name.removeprefix("bhn_")
-    flow = methods.hypernet(config, family, initial_stddev=config.initial_stddev)
-    return bhn_tf.BayesianHypernet(network(Layers(config.random)), flow, **options)
+    conditioners = {
+        "weight_norm": config.flow_weight_norm,
+        "initial_scale": config.flow_initial_scale,
+    }
+    hypernet = methods.hypernet(
+        config, family, conditioners, initial_stddev=config.initial_stddev
+    )
+    return bhn_tf.BayesianHypernet(network(Layers(config.random)), hypernet, **options)
 
 
 _PRIOR_LOCS = {"unit_inputs": "unit_inputs", "zero": None, "initial": "trained"}

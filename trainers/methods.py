@@ -23,12 +23,15 @@ METHOD_NAMES = {
 }
 
 
-def hypernet(config: CommonConfig, family: str = "", **options) -> hypernets.Hypernet:
+def hypernet(
+    config: CommonConfig, family: str = "", conditioners=None, **options
+) -> hypernets.Hypernet:
     """The hypernet that --hypernet, --num_flow_layers and --flow_units describe.
 
     Args:
         config: The flags.
         family: A key of `HYPERNET_NAMES` in place of --hypernet.
+        conditioners: Options of the conditioners that a flow has, by name.
         **options: `initial_stddev` and `initial_mean`, at which it starts.
     """
     family = family or config.hypernet
@@ -40,7 +43,10 @@ def hypernet(config: CommonConfig, family: str = "", **options) -> hypernets.Hyp
         "chunked": hypernets.Chunked,
     }[family]
     return flow(
-        num_layers=config.num_flow_layers, hidden_units=config.flow_units, **options
+        num_layers=config.num_flow_layers,
+        hidden_units=config.flow_units,
+        **(conditioners or {}),
+        **options,
     )
 
 

@@ -45,7 +45,8 @@ class Row:
     Attributes:
         name: Name of its run in the folder of the table; rows of one run share it.
         label: What the table calls it.
-        method: The entry of `results.json` that it shows.
+        method: The entry of `results.json` that it shows, or keys to one inside of it
+            that are joined by "/".
         flags: Flags of the trainer, besides the varied one and where files are.
         paper: The paper's number, as text.
         minutes: Measured minutes of one run on one core, or `None`.
@@ -92,3 +93,8 @@ class Table:
     full: dict = dataclasses.field(default_factory=dict)
     varied: str = "seed"
     unit: str = "seed"
+
+
+def rows_of_one_run(methods: dict[str, str]) -> tuple[Row, ...]:
+    """A row for each method of a trainer that compares them in one run."""
+    return tuple(Row("all", label, method, {}) for method, label in methods.items())

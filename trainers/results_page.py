@@ -1,6 +1,7 @@
 """The page of results: tables of Markdown, made from saved `results.json` alone."""
 
 import fnmatch
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -69,7 +70,9 @@ def results_of(table: Table, row: Row, results_dir: Path) -> dict[int, dict]:
         for number in range(table.num_runs)
     }
     return {
-        number: results["methods"][row.method]
+        number: functools.reduce(
+            dict.__getitem__, row.method.split("/"), results["methods"]
+        )
         for number, results in found.items()
         if results is not None
     }

@@ -185,9 +185,7 @@ class DrivenCoupling(_Driven):
         self.num_masked = self.num_untransformed(self.width)
         return CouplingConditioner(
             self.width - self.num_masked,
-            self.hidden_units,
-            self.max_log_scale,
-            self.max_shift,
+            **self.conditioner_options,
             name="conditioner",
         )
 
@@ -225,11 +223,7 @@ class DrivenAutoregressive(_Driven):
 
     def _make_conditioner(self):
         return MADE(
-            self.hidden_units,
-            self.max_log_scale,
-            self.max_shift,
-            num_given=self.num_given,
-            name="conditioner",
+            **self.conditioner_options, num_given=self.num_given, name="conditioner"
         )
 
     @property

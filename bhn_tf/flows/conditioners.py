@@ -3,7 +3,7 @@
 The paper uses weight normalisation inside the hypernetwork too and starts it from
 small weights (section "Efficient Parametrization and Training"). With zero biases,
 every conditioner returns exactly zero at zero and almost zero elsewhere, so that a
-fresh flow is close to the identity.
+fresh flow is close to the identity. Both can be changed, to see what they are good for.
 """
 
 import itertools
@@ -31,8 +31,10 @@ def soft_bound(values, bound: float) -> tf.Tensor:
     return bound * tf.tanh(values / bound)
 
 
-class WeightNormConditionerDense(keras.layers.Layer):
+class ConditionerDense(keras.layers.Layer):
     """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
+
+    Without weight normalisation it is `x · v + b`.
 
     Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with only
     the rows that its columns see: masked entries are neither stored nor trained, except
@@ -40,18 +42,23 @@ class WeightNormConditionerDense(keras.layers.Layer):
 
     Args:
         units: Number of outputs.
-        scale: Initial value of every r.
+        scale: Initial value of every r, or the norm that each column of v has at first
+            on average.
         mask: Optional array [inputs, units] of zeros and ones; connections with a
             zero do not exist. Each unit must see the first n inputs, with n never
             falling from one unit to the next. A unit without any connection outputs
             its bias.
+        weight_norm: Whether v is normalised.
     """
 
-    def __init__(self, units: int, scale: float, mask=None, **kwargs):
+    def __init__(
+        self, units: int, scale: float, mask=None, weight_norm: bool = True, **kwargs
+    ):
         # Whatever the dtype policy, densities need float32.
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.units = units
         self.scale_value = scale
+        self.weight_norm = weight_norm
         # These counts describe the mask, which itself is as large as the weights.
         self.num_visible = None if mask is None else np.sum(mask, axis=0, dtype="int32")
 
@@ -61,15 +68,20 @@ class WeightNormConditionerDense(keras.layers.Layer):
             self.add_weight(
                 name="direction" if index == 0 else f"direction_{index}",
                 shape=(block.num_rows, block.stop - block.start),
-                initializer=keras.initializers.RandomNormal(stddev=0.05),
+                initializer=keras.initializers.RandomNormal(
+                    stddev=0.05
+                    if self.weight_norm
+                    else self.scale_value / block.num_rows**0.5
+                ),
             )
             for index, block in enumerate(self._blocks)
         ]
-        self.scale = self.add_weight(
-            name="scale",
-            shape=(self.units,),
-            initializer=keras.initializers.Constant(self.scale_value),
-        )
+        if self.weight_norm:
+            self.scale = self.add_weight(
+                name="scale",
+                shape=(self.units,),
+                initializer=keras.initializers.Constant(self.scale_value),
+            )
         self.bias = self.add_weight(
             name="bias", shape=(self.units,), initializer="zeros"
         )
@@ -86,12 +98,19 @@ class WeightNormConditionerDense(keras.layers.Layer):
             is_whole = block.num_rows == inputs.shape[-1]
             seen = inputs if is_whole else inputs[..., : block.num_rows]
             products.append(tf.tensordot(seen, direction, axes=1))
+        outputs = tf.concat(products, axis=-1)
+        if self.weight_norm:
+            outputs = self._normalized(outputs, tf.concat(squares, axis=0))
+        return outputs + self.bias
+
+    def _normalized(self, outputs, squares):
+        """Outputs `x · v` as those of `r v/‖v‖`, from the squares of the norms."""
         # A unit with a single input has no direction to learn, so its exact gradient
         # is zero: the smoothing keeps it trainable, and the norm above zero.
-        norm = tf.sqrt(tf.concat(squares, axis=0) + _NORM_SMOOTHING)
+        norm = tf.sqrt(squares + _NORM_SMOOTHING)
         # A division, since XLA keeps the quotient for the gradient, but would recompute
         # a product with the reciprocal for every weight.
-        return tf.concat(products, axis=-1) / norm * self.scale + self.bias
+        return outputs / norm * self.scale
 
 
 class ColumnBlock(NamedTuple):
@@ -134,18 +153,36 @@ def column_blocks(num_inputs: int, units: int, num_visible) -> list[ColumnBlock]
     return blocks
 
 
-class _Conditioner(keras.layers.Layer):
+class Conditioner(keras.layers.Layer):
     """Maps [..., inputs] to a bounded shift and log-scale, [..., outputs] each.
 
     Optional `gates` [..., units] multiply the units of the last hidden layer, so that
     one network can have several maps.
+
+    Args:
+        hidden_units: Sizes of the hidden layers; the paper has one of 200.
+        max_log_scale: Bound of the log-scale.
+        max_shift: Bound of the shift, or `None`.
+        weight_norm: Whether its weights are normalised.
+        initial_scale: r of the last layer at first. If it is small, noise has little
+            effect at the beginning.
     """
 
-    def __init__(self, hidden_units, max_log_scale, max_shift, **kwargs):
+    def __init__(
+        self,
+        hidden_units=(200,),
+        max_log_scale=0.5,
+        max_shift=2.0,
+        weight_norm=True,
+        initial_scale=0.01,
+        **kwargs,
+    ):
         super().__init__(**{**kwargs, "dtype": "float32"})
         self.hidden_units = tuple(hidden_units)
         self.max_log_scale = max_log_scale
         self.max_shift = max_shift
+        self.weight_norm = weight_norm
+        self.initial_scale = initial_scale
 
     def _build_network(self, num_inputs, num_outputs, masks):
         """Creates one dense layer for each mask.
@@ -154,10 +191,11 @@ class _Conditioner(keras.layers.Layer):
         come from one product.
         """
         sizes = [*self.hidden_units, 2 * num_outputs]
-        # The last layer starts small: noise has little effect at the beginning.
-        scales = [1.0] * len(self.hidden_units) + [0.01]
+        scales = [1.0] * len(self.hidden_units) + [self.initial_scale]
         self.dense_layers = [
-            WeightNormConditionerDense(units, scale, mask, name=f"dense_{index}")
+            ConditionerDense(
+                units, scale, mask, self.weight_norm, name=f"dense_{index}"
+            )
             for index, (units, scale, mask) in enumerate(
                 zip(sizes, scales, masks, strict=True)
             )
@@ -190,25 +228,17 @@ def _leading(outputs):
     ]
 
 
-class CouplingConditioner(_Conditioner):
+class CouplingConditioner(Conditioner):
     """The network of a coupling layer: ReLU, fully connected, weight-normalised.
 
     Args:
         num_outputs: Number of entries to be transformed.
-        hidden_units: Sizes of the hidden layers; the paper has one of 200.
-        max_log_scale: Bound of the log-scale.
-        max_shift: Bound of the shift, or `None`.
+        *args: See `Conditioner`.
+        **kwargs: See `Conditioner`.
     """
 
-    def __init__(
-        self,
-        num_outputs,
-        hidden_units=(200,),
-        max_log_scale=0.5,
-        max_shift=2.0,
-        **kwargs,
-    ):
-        super().__init__(hidden_units, max_log_scale, max_shift, **kwargs)
+    def __init__(self, num_outputs, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.num_outputs = num_outputs
 
     def build(self, input_shape):
@@ -216,28 +246,20 @@ class CouplingConditioner(_Conditioner):
         self._build_network(input_shape[-1], self.num_outputs, masks)
 
 
-class MADE(_Conditioner):
+class MADE(Conditioner):
     """The masked network of an autoregressive flow: output i sees inputs before i.
 
     Germain et al., "MADE: Masked Autoencoder for Distribution Estimation" (2015).
     Inputs are taken in their natural order; permutations between layers vary it.
 
     Args:
-        hidden_units: Sizes of the hidden layers; the paper has one of 200.
-        max_log_scale: Bound of the log-scale.
-        max_shift: Bound of the shift, or `None`.
+        *args: See `Conditioner`.
         num_given: Leading inputs that every output sees; they have no outputs.
+        **kwargs: See `Conditioner`.
     """
 
-    def __init__(
-        self,
-        hidden_units=(200,),
-        max_log_scale=0.5,
-        max_shift=2.0,
-        num_given=0,
-        **kwargs,
-    ):
-        super().__init__(hidden_units, max_log_scale, max_shift, **kwargs)
+    def __init__(self, *args, num_given=0, **kwargs):
+        super().__init__(*args, **kwargs)
         self.num_given = num_given
 
     def build(self, input_shape):

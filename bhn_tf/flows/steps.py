@@ -40,13 +40,35 @@ class FlowStep(keras.layers.Layer):
 
 
 class ConditionedStep(FlowStep):
-    """A step whose shift and log-scale come from a conditioner."""
+    """A step whose shift and log-scale come from a conditioner.
 
-    def __init__(self, hidden_units=(200,), max_log_scale=0.5, max_shift=2.0, **kwargs):
+    Args:
+        hidden_units: Sizes of the conditioner's hidden layers.
+        max_log_scale: Bound of the log-scale.
+        max_shift: Bound of the shift, or `None`.
+        weight_norm: Whether the conditioner's weights are normalised.
+        initial_scale: The scale of its last layer at first.
+        **kwargs: See `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        hidden_units=(200,),
+        max_log_scale=0.5,
+        max_shift=2.0,
+        weight_norm=True,
+        initial_scale=0.01,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
-        self.max_log_scale = max_log_scale
-        self.max_shift = max_shift
+        self.conditioner_options = {
+            "hidden_units": hidden_units,
+            "max_log_scale": max_log_scale,
+            "max_shift": max_shift,
+            "weight_norm": weight_norm,
+            "initial_scale": initial_scale,
+        }
 
     @staticmethod
     def num_untransformed(event_size: int) -> int:
@@ -70,9 +92,7 @@ class Coupling(ConditionedStep):
         self.num_masked = self.num_untransformed(event_size)
         self.conditioner = CouplingConditioner(
             event_size - self.num_masked,
-            self.hidden_units,
-            self.max_log_scale,
-            self.max_shift,
+            **self.conditioner_options,
             name="conditioner",
         )
         self.conditioner.build((None, self.num_masked))
@@ -106,9 +126,7 @@ class InverseAutoregressive(ConditionedStep):
         return 1
 
     def build(self, input_shape):
-        self.conditioner = MADE(
-            self.hidden_units, self.max_log_scale, self.max_shift, name="conditioner"
-        )
+        self.conditioner = MADE(**self.conditioner_options, name="conditioner")
         self.conditioner.build(input_shape)
 
     def call(self, inputs):

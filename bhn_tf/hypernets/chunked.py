@@ -51,6 +51,9 @@ class Chunked(Flow):
         max_log_scale: Bound of each layer's log-scale; see `RealNVP`.
         permutation_seed: Seed of the fixed orders within chunks.
         max_shift: Bound of each layer's shift; `None` for none.
+        weight_norm: Whether the weights of the conditioners are normalised.
+        initial_scale: The scale of each conditioner's last layer at first; see
+            `RealNVP`.
 
     Example:
     ```python

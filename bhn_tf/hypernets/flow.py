@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from bhn_tf.arguments import check_count
+from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.flows import (
     ConditionedStep,
     Coupling,
@@ -27,6 +27,8 @@ class Flow(Hypernet):
         max_log_scale: float = 0.5,
         permutation_seed: int = 0,
         max_shift: float | None = 2.0,
+        weight_norm: bool = True,
+        initial_scale: float = 0.01,
         **kwargs,
     ):
         super().__init__(initial_stddev, initial_mean, **kwargs)
@@ -52,6 +54,8 @@ class Flow(Hypernet):
             "permutation_seed", permutation_seed, minimum=0
         )
         self.max_shift = None if max_shift is None else float(max_shift)
+        self.weight_norm = bool(weight_norm)
+        self.initial_scale = check_amount("initial_scale", initial_scale)
 
     #: The class of the L layers.
     layer_class: type[ConditionedStep]
@@ -80,6 +84,8 @@ class Flow(Hypernet):
             "hidden_units": self.hidden_units,
             "max_log_scale": self.max_log_scale,
             "max_shift": self.max_shift,
+            "weight_norm": self.weight_norm,
+            "initial_scale": self.initial_scale,
         }
 
     def get_config(self):
@@ -90,6 +96,8 @@ class Flow(Hypernet):
             "max_log_scale": self.max_log_scale,
             "permutation_seed": self.permutation_seed,
             "max_shift": self.max_shift,
+            "weight_norm": self.weight_norm,
+            "initial_scale": self.initial_scale,
         }
 
     @classmethod
@@ -116,6 +124,10 @@ class RealNVP(Flow):
         permutation_seed: Seed of the fixed permutations between the layers; equal
             seeds give equal permutations, so that weights fit a second instance.
         max_shift: Bound of each layer's shift; `None` for none.
+        weight_norm: Whether the weights of the conditioners are normalised, which
+            stabilises training (paper, "Efficient Parametrization and Training").
+        initial_scale: The scale of each conditioner's last layer at first: a small one
+            starts close to a Gaussian of independent values.
 
     Example:
     ```python
@@ -143,6 +155,8 @@ class IAF(Flow):
             far out rare draws lie, which steadies the KL.
         permutation_seed: Seed of the fixed permutations between the layers.
         max_shift: Bound of each layer's shift; `None` for none.
+        weight_norm: Whether the weights of the MADEs are normalised.
+        initial_scale: The scale of each MADE's last layer at first; see `RealNVP`.
 
     Example:
     ```python

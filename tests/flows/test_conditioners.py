@@ -6,22 +6,22 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf.flows import MADE, CouplingConditioner, made_masks
-from bhn_tf.flows.conditioners import WeightNormConditionerDense, soft_bound
+from bhn_tf.flows.conditioners import ConditionerDense, soft_bound
 from tests.flows.weights import randomize
 
 HIDDEN = [(), (8,), (8, 5), (1,), (3, 200)]
 
 
-def coupling(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0):
+def coupling(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0, **options):
     conditioner = CouplingConditioner(
-        num_inputs + 1, hidden_units, max_log_scale, max_shift
+        num_inputs + 1, hidden_units, max_log_scale, max_shift, **options
     )
     conditioner.build((None, num_inputs))
     return conditioner
 
 
-def made(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0):
-    conditioner = MADE(hidden_units, max_log_scale, max_shift)
+def made(num_inputs, hidden_units, max_log_scale=2.0, max_shift=3.0, **options):
+    conditioner = MADE(hidden_units, max_log_scale, max_shift, **options)
     conditioner.build((None, num_inputs))
     return conditioner
 
@@ -93,6 +93,35 @@ def test_fresh_conditioner_is_zero_at_zero_and_small_elsewhere(make, hidden_unit
 
 
 @pytest.mark.parametrize("make", [coupling, made])
+@pytest.mark.parametrize("weight_norm", [True, False])
+def test_the_scale_of_the_last_layer_is_the_size_of_fresh_outputs(make, weight_norm):
+    noise = tf.random.stateless_normal([256, 40], [1, 2])
+    sizes = []
+    for scale in (0.01, 0.02):
+        keras.utils.set_random_seed(0)
+        conditioner = make(
+            40, (200,), weight_norm=weight_norm, initial_scale=scale, max_shift=None
+        )
+        sizes.append(np.std(conditioner(noise)[0]))
+    # The norm of 200 units is that of their means and deviations, about 1 for each.
+    assert 0.002 < sizes[0] < 0.02
+    np.testing.assert_allclose(sizes[1], 2 * sizes[0], rtol=1e-3)
+
+
+def test_without_weight_norm_a_layer_is_a_plain_product():
+    mask = made_masks(40, [24])[0]
+    layer = ConditionerDense(24, 1.0, mask, weight_norm=False)
+    layer.build((None, 40))
+    assert [weight.name for weight in layer.weights[-2:]] == ["direction_2", "bias"]
+    inputs = tf.random.stateless_normal([8, 40], [1, 2])
+    # Twice the weights are twice the outputs: nothing divides by their norm.
+    once = layer(inputs).numpy()
+    for direction in layer.directions:
+        direction.assign(2.0 * direction)
+    np.testing.assert_allclose(layer(inputs), 2.0 * once, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [coupling, made])
 @pytest.mark.parametrize("bound", [0.5, 2.0])
 def test_outputs_are_bounded_whatever_the_weights(make, bound):
     conditioner = make(5, (8,), bound, max_shift=3 * bound)
@@ -158,7 +187,7 @@ def test_shift_and_log_scale_differ():
 def test_a_masked_layer_in_blocks_equals_the_masked_matrix(units):
     num_inputs = 400
     mask = made_masks(num_inputs, [units])[0]
-    layer = WeightNormConditionerDense(units, 0.5, mask)
+    layer = ConditionerDense(units, 0.5, mask)
     layer.build((None, num_inputs))
     randomize(layer, 0.3)
     assert len(layer.directions) > 1

@@ -16,9 +16,11 @@ STEPS = {
     "coupling": lambda size: Coupling((8,)),
     "coupling_deep": lambda size: Coupling((8, 6), max_log_scale=0.5),
     "coupling_linear": lambda size: Coupling(()),
+    "coupling_plain": lambda size: Coupling((8,), weight_norm=False),
     "autoregressive": lambda size: InverseAutoregressive((8,)),
     "autoregressive_deep": lambda size: InverseAutoregressive((8, 6), 0.5),
     "autoregressive_linear": lambda size: InverseAutoregressive(()),
+    "autoregressive_plain": lambda size: InverseAutoregressive((8,), weight_norm=False),
     "permutation": lambda size: Permutation(np.roll(np.arange(size), 1)),
     "affine": lambda size: ElementwiseAffine(0.5, 0.1),
 }

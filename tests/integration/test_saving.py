@@ -15,7 +15,9 @@ from tests.integration.asked_cases import asked_cases
 
 HYPERNETS = {
     "sequential": lambda: networks.realnvp(max_log_scale=1.5, initial_mean=0.9),
-    "functional": lambda: bhn_tf.hypernets.IAF(2, (8,), permutation_seed=3),
+    "functional": lambda: bhn_tf.hypernets.IAF(
+        2, (8,), permutation_seed=3, weight_norm=False
+    ),
     "nested": lambda: bhn_tf.hypernets.MeanField(initial_stddev=0.2),
     "subclassed": networks.realnvp,
     "twice": networks.realnvp,

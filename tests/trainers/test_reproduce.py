@@ -60,6 +60,16 @@ def test_a_page_has_means_deviations_pairs_and_what_was_not_run(tmp_path):
     )
 
 
+def test_a_row_may_show_what_is_inside_an_entry(tmp_path):
+    center = Row("b", "second, its centre", "mc_dropout/center", {})
+    table = dataclasses.replace(TABLE, rows=(*TABLE.rows, center))
+    entry = {"accuracy": 0.8, "center": {"accuracy": 0.7}}
+    _save(tmp_path, "small/b-seed0", _results(mc_dropout=entry))
+    page = _page([table], tmp_path)
+    assert "| second |  | 0.8000 | 1 |" in page
+    assert "| second, its centre |  | 0.7000 | 1 |" in page
+
+
 def test_a_mean_over_some_of_the_runs_says_over_how_many(tmp_path):
     labels = Measure("labels_for/95", "labels for 95 %", 0)
     table = dataclasses.replace(TABLE, num_runs=3, measures=(labels,))
