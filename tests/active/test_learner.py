@@ -60,6 +60,7 @@ def test_the_highest_scores_are_asked_for(acquisition):
     assert entry["ids"] == np.argsort(-scores)[:4].tolist()
 
 
+@pytest.mark.slow
 def test_a_function_scores_the_samples_of_all_candidates():
     shapes = []
 

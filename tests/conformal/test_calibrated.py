@@ -446,6 +446,7 @@ def test_steps_are_of_the_batches_that_were_asked_for(classifier, monkeypatch):
     np.testing.assert_array_equal(found, every[:30])
 
 
+@pytest.mark.slow
 def test_a_number_too_large_for_the_network_is_unknown_everywhere(classifier):
     x = X.astype("float64")
     x[1, 0] = 1e39

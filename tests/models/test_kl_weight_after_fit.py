@@ -93,6 +93,7 @@ def test_a_file_written_in_the_middle_has_what_was_compiled(model, save_freq, tm
     np.testing.assert_allclose(history["kl_weight"], [0.75])
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_has_the_weight_of_its_epoch(model, tmp_path):
     class Stops(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):

@@ -277,6 +277,7 @@ def test_options_without_a_meaning_are_refused(model):
         tokens.fit(x, y, class_weight={0: 2.0}, verbose=0)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_finite_are_refused():
     x = np.where(np.arange(9)[:, None] == 5, np.nan, X)
     model = networks.compiled(networks.bayesian(num_examples=9))

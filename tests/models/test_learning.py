@@ -81,7 +81,8 @@ def test_jit_changes_the_noise_but_not_the_network():
     assert runs[0] == runs[1] and len(set(runs[0])) == 3
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_defaults_learn_separable_classes(seed):
     keras.utils.set_random_seed(seed)
     x, y = blobs(2_000, seed)

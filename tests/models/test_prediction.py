@@ -79,6 +79,7 @@ def test_many_rows(model, call):
             np.testing.assert_allclose(value, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_output_keeps_its_axis(regression):
     x, _ = networks.data(3)
     for num_rows in (1, 3):
@@ -136,6 +137,7 @@ def test_one_seed_is_the_same_draws_everywhere(model, num_samples):
         np.testing.assert_allclose(network(x), raws[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_a_seed_calls_differ(model):
     x, y = networks.data(6)
     calls = [

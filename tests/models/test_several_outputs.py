@@ -44,6 +44,7 @@ def make_model(as_dictionary=False, **kwargs):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_intervals_are_of_the_outputs_that_are_numbers(data, as_dictionary):
     x, _, _ = data
@@ -183,7 +184,7 @@ def test_it_is_saved_whole(data, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("save", ["whole", "weights"])
 def test_each_output_keeps_its_likelihood_in_whatever_order_they_were_given(
     save, tmp_path
@@ -249,6 +250,7 @@ def test_own_weights_follow_their_outputs():
     assert isinstance(joint.parts_of_outputs()[0], bhn_tf.likelihoods.Laplace)
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_last_compile_and_not_of_the_bound(data):
     x, kind, size = data
     keras.utils.set_random_seed(0)

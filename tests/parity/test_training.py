@@ -288,6 +288,7 @@ def test_a_data_set_that_repeats_itself_warns_of_n():
         model.fit(dataset().repeat(3), verbose=0)
 
 
+@pytest.mark.slow
 def test_early_stopping_restores_and_stops_as_in_stock_keras():
     def stopping():
         return [

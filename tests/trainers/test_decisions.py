@@ -60,6 +60,7 @@ def test_the_folder_is_complete_and_a_finished_run_stays(finished, capsys):
     check_folder(finished, set(), capsys)
 
 
+@pytest.mark.slow
 def test_a_killed_run_finds_the_same(finished, tmp_path, capsys):
     again = repeat_without_results(finished, tmp_path / "again", capsys)
     assert again["parts"] == finished.results["parts"]
@@ -144,6 +145,7 @@ def test_sets_that_cannot_be_calibrated_on_are_named(tmp_path):
 # -- sets ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sets_of_passed_on_probabilities_are_those_of_the_network():
     random = np.random.default_rng(0)
     y = random.integers(0, 3, size=400)

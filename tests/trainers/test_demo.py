@@ -395,6 +395,7 @@ def test_levels_are_those_of_all_outputs_that_are_asked_together(several):
         assert response.status_code == (200 if 0.95 in levels else 400)
 
 
+@pytest.mark.slow
 def test_an_output_of_numbers_is_shown(several):
     model, pictures, _ = several
     facts, response = answered(several, "size", 0.8)
@@ -408,6 +409,7 @@ def test_an_output_of_numbers_is_shown(several):
     assert "set" not in answer and answer["samples"] is None
 
 
+@pytest.mark.slow
 def test_an_output_has_to_be_named_and_known(several, tmp_path):
     from bhn_tf.demo import create_app
 

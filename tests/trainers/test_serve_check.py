@@ -187,6 +187,7 @@ def calibrated(tmp_path_factory):
     return path, folder
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_over_rest(calibrated):
     path, folder = calibrated
     with rest_server(serve_check.of_saved_model(path), "mine") as address:
