@@ -23,7 +23,6 @@ def import_with(code: str, **environment) -> str:
     return process.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "command"),
     [
