@@ -160,8 +160,8 @@ class SetSize(_MeanOfTargets):
 
     Args:
         threshold: Least probability of a class in the set; sets of booleans work with
-            the default. A single column is the probability of the second of two
-            classes.
+            the default. A single column, or [B], is the probability of the second of
+            two classes.
 
     Example:
         >>> float(SetSize()([0, 1], [[True, False], [True, True]]))
@@ -175,7 +175,7 @@ class SetSize(_MeanOfTargets):
         self.threshold = check_probability("threshold", threshold)
 
     def _values(self, y, p):
-        p = as_two_classes(p)
+        p = as_two_classes(p[:, None] if len(p.shape) == 1 else p)
         size = ops.sum(ops.cast(p >= self.threshold, p.dtype), axis=-1)
         return ops.where(ops.isnan(ops.sum(p, axis=-1)), float("nan"), size)
 

@@ -204,7 +204,7 @@ def _mean_distance(mean, variance):
     ratio = np.divide(mean, std, out=np.ones_like(mean), where=std > 0)
     density = np.exp(-(ratio**2) / 2) / np.sqrt(2 * np.pi)
     spread = 2 * std * density + mean * (2 * scipy.special.ndtr(ratio) - 1)
-    return np.where(std > 0, spread, np.abs(mean))
+    return np.where(std == 0, np.abs(mean), spread)
 
 
 def _sets(sets) -> np.ndarray:

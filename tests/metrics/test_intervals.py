@@ -79,6 +79,12 @@ def test_crps_of_an_infinite_forecast_is_infinite():
     assert np.isnan(metrics.CRPS()([1.0], [[np.nan, np.inf]]))
 
 
+def test_a_spread_that_is_not_known_is_not_hidden():
+    assert np.isnan(metrics.crps([0.0, 1.0], [1.0, 1.0], [np.nan, 0.5]))
+    assert np.isnan(metrics.crps([0.0], [[0.0, 1.0]], [[0.5, np.nan]]))
+    assert np.isnan(metrics.CRPS()([0.0], [[1.0, np.nan]]))
+
+
 def test_a_column_is_no_mixture():
     y, mean = np.array([1.0, 2.0, 4.0]), np.array([[1.0], [1.0], [1.0]])
     assert metrics.crps(y, mean) == metrics.crps(y[:, None], mean) == 4 / 3
@@ -204,8 +210,9 @@ def test_size_of_sets_of_probabilities():
     metric = metrics.SetSize(0.3)
     metric = type(metric).from_config(metric.get_config())
     assert float(metric([0, 0, 0], p)) == pytest.approx(5 / 3)
-    metric.reset_state()
-    assert float(metric([0, 0], [[0.5], [0.9]])) == 1.5
+    for column in ([[0.5], [0.9]], [0.5, 0.9]):
+        metric.reset_state()
+        assert float(metric([0, 0], column)) == 1.5
     metric.reset_state()
     assert np.isnan(metric([0, 0], [[np.nan, 0.5], [0.9, 0.1]]))
 
