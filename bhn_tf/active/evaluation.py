@@ -1,5 +1,7 @@
 """How good a model is on data that do not influence what is learned."""
 
+import inspect
+
 import numpy as np
 
 from bhn_tf.data_feeds import unpacked_validation
@@ -13,8 +15,10 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
         validation_data: A data set of batches, or a tuple or list `(x, y)` or `(x, y,
             sample_weight)`.
         batch_size: Rows of a batch, for arrays.
-        seed: Seed of the draws.
+        seed: Seed of the draws, for models that take one.
     """
+    # A network of one's own may have uncertainties and Keras's `evaluate`.
+    takes_seed = "seed" in inspect.signature(model.evaluate).parameters
     is_arrays = isinstance(validation_data, tuple | list)
     x, y, sample_weight = unpacked_validation(validation_data)
     logs = model.evaluate(
@@ -23,8 +27,8 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
         batch_size=batch_size if is_arrays else None,
         sample_weight=sample_weight,
         verbose=0,
-        seed=seed,
         return_dict=True,
+        **({"seed": seed} if takes_seed else {}),
     )
     return {f"val_{name}": as_numbers(value) for name, value in logs.items()}
 

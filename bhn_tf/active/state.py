@@ -52,7 +52,10 @@ def _parsed(state: dict) -> Progress:
     # Missing in files of earlier versions.
     progress.trained_labels = [int(n) for n in state.get("checksums_of_labels", [])]
     if "models" in state:
-        progress.models = {int(n): str(text) for n, text in state["models"].items()}
+        progress.models = {
+            int(n): None if text is None else str(text)
+            for n, text in state["models"].items()
+        }
     elif progress.num_trained:
         # From a version without checksums: the latest model is the only one.
         progress.models = {progress.num_trained: None}

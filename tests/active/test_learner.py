@@ -299,6 +299,32 @@ def test_the_score_of_a_row_is_the_mean_over_what_is_no_padding():
     np.testing.assert_array_equal(scores, [2.0, 3.0, np.nan])
 
 
+class WithUncertainty(keras.Model):
+    """A network of one's own, which has no seed to be evaluated with."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(networks.NUM_CLASSES, activation="softmax")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def predict_uncertainty(self, x, num_samples=1, seed=None, **kwargs):
+        return {"mutual_information": 1.0 - self.predict(x, **kwargs).max(axis=1)}
+
+
+def test_a_model_of_ones_own_is_evaluated_by_keras():
+    def make_model():
+        model = WithUncertainty()
+        model.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+        return model
+
+    found = learner(make_model=make_model)
+    (entry,) = found.run(1, validation_data=pool(20))
+    assert_rounds(found, 1)
+    assert np.isfinite(entry["metrics"]["val_loss"])
+
+
 @pytest.mark.slow
 def test_validation_data_may_be_a_list():
     x, y = pool(20)

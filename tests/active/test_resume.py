@@ -305,6 +305,8 @@ def test_a_folder_of_an_earlier_version_goes_on(folder, expected):
     found = learner(directory=folder, label_fn=nobody)
     found.run(ROUNDS)
     assert_as_expected(found, expected)
+    # Written anew, the state knows of the model, and still not of its checksum.
+    assert learner(directory=folder).model is not None
     # The labels now hold their rows, too, so that the state may be lost.
     np.save(folder / "bare.npy", expected.labels)
     (folder / "state.json").unlink()
