@@ -6,7 +6,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
-from bhn_tf.sklearn.estimator import BHNEstimator, copied
+from bhn_tf.sklearn.estimator import BHNEstimator, copied, whole_or_not_at_all
 from bhn_tf.sklearn.given import labels_of_numpy, refuse_no_numbers
 
 
@@ -57,6 +57,7 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
     ```
     """
 
+    @whole_or_not_at_all
     def fit(self, X, y, sample_weight=None):
         """Trains on the bound.
 

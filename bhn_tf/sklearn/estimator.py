@@ -1,9 +1,10 @@
 """The base of the estimators: their arguments, training and predictions."""
 
 import contextlib
+import functools
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 
 import keras
@@ -29,6 +30,26 @@ from bhn_tf.sklearn.given import refuse_no_numbers
 # Held while a model is built: initial weights are seeded by Python's generator, which
 # all threads share.
 _BUILDING = threading.RLock()
+
+
+def whole_or_not_at_all(fit: Callable) -> Callable:
+    """Makes a `fit` that fails leave the estimator as it was.
+
+    scikit-learn and `fit` set attributes one after the other, and those of a new fit
+    would tell wrong classes and shapes of the earlier model.
+    """
+
+    @functools.wraps(fit)
+    def fit_or_restore(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fit_or_restore
 
 
 class BHNEstimator(BaseEstimator):

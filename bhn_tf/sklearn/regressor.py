@@ -7,7 +7,7 @@ from sklearn.utils.validation import validate_data
 
 from bhn_tf import likelihoods
 from bhn_tf.metrics import concordance_index
-from bhn_tf.sklearn.estimator import BHNEstimator, copied
+from bhn_tf.sklearn.estimator import BHNEstimator, copied, whole_or_not_at_all
 from bhn_tf.sklearn.given import refuse_no_numbers
 from bhn_tf.sklearn.waiting_times import columns_of_waits, paired
 
@@ -61,6 +61,7 @@ class BHNRegressor(RegressorMixin, BHNEstimator):
     ```
     """
 
+    @whole_or_not_at_all
     def fit(self, X, y, sample_weight=None):
         """Trains on the bound.
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -451,6 +452,21 @@ def test_a_fit_that_diverges_is_no_fit(estimator):
     y = NAMES if estimator is BHNClassifier else Y
     with pytest.raises(Diverged, match="A lower learning rate"):
         estimator(**{**SMALL, "learning_rate": 1e30}).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [BHNClassifier, BHNRegressor])
+def test_a_fit_that_fails_leaves_the_fit_before(kind):
+    other = np.where(X[:, 0] > 0, "yes", "no") if kind is BHNClassifier else X[:, :2]
+    estimator = small(kind, epochs=1)
+    with pytest.raises(ValueError, match="learning_rate"):
+        estimator.set_params(learning_rate=-1.0).fit(X[:, :2], other)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X[:, :2])
+    y = NAMES if kind is BHNClassifier else Y
+    expected = estimator.set_params(learning_rate=0.05).fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="learning_rate"):
+        estimator.set_params(learning_rate=-1.0).fit(X[:, :2], other)
+    np.testing.assert_array_equal(estimator.predict(X), expected)
 
 
 @pytest.mark.slow
