@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_given_counts
+from bhn_tf.conformal.output_to_calibrate import for_each_output
 from bhn_tf.conformal.serving import export_calibrated
 from bhn_tf.conformal.state import CalibrationState
 from bhn_tf.data_feeds import feed_of, inputs_of
@@ -156,20 +157,14 @@ class Calibrated(CalibrationState):
     def _limits(self, x, level, by, makes_intervals):
         """Thresholds of all outputs of one kind, and whether they differ by row."""
         num_rows = feed_of(x).num_rows
-        names = self.likelihood.output_names or (None,)
-        if isinstance(by, dict):
-            unknown = sorted(set(by) - set(names))
-            if unknown:
-                raise ValueError(f"`by` has {unknown}, and the outputs are {names}.")
-            given = by
-        elif by is not None and not any(each.is_grouped for each in self.calibrations):
-            given = dict.fromkeys(names, by)
-        else:
-            each_output = zip(names, self.calibrations, strict=True)
-            given = {name: by for name, each in each_output if each.is_grouped}
+        given = [*for_each_output(by, "by", self.likelihood.output_names).values()]
+        are_grouped = [each.is_grouped for each in self.calibrations]
+        if any(are_grouped) and not isinstance(by, dict):
+            # What is given for all outputs is meant for those with groups.
+            given = [by if is_grouped else None for is_grouped in are_grouped]
         return [
-            (each.limits(level, given.get(name), num_rows), each.is_grouped)
-            for name, each in zip(names, self.calibrations, strict=True)
+            (each.limits(level, groups, num_rows), each.is_grouped)
+            for groups, each in zip(given, self.calibrations, strict=True)
             if each.makes_intervals == makes_intervals
         ]
 
@@ -268,8 +263,8 @@ class Calibrated(CalibrationState):
 
         Raises:
             ValueError: If a signature is unknown, an input is named `level` or `by`,
-                there is not one name of its own for each class, or one is empty or
-                contains `|`.
+                there is not one name of its own for each class, one is empty or
+                contains `|`, or there are no classes.
 
         Example:
         ```python

@@ -81,8 +81,8 @@ def outputs_to_calibrate(model, y, score, by) -> list[OutputToCalibrate]:
     labels = likelihood.flatten(y) if names else [y]
     shapes = raw.shapes if names else [raw.shapes]
     parts = likelihood.parts_of_outputs()
-    scores = _for_each(score, "score", names)
-    bys = _for_each(by, "by", names)
+    scores = for_each_output(score, "score", names)
+    bys = for_each_output(by, "by", names)
     outputs = []
     for name, part, shape, label in zip(
         names or ("",), parts, shapes, labels, strict=True
@@ -95,17 +95,28 @@ def outputs_to_calibrate(model, y, score, by) -> list[OutputToCalibrate]:
     return outputs
 
 
-def _for_each(given, argument, names) -> dict:
-    """Returns by output name what was given for all or by name; "" is the only one."""
+def for_each_output(given, argument: str, names) -> dict:
+    """Returns by output name what was given for all or by name; "" is the only one.
+
+    Args:
+        given: One value, or a dictionary by output name.
+        argument: Its name, for the error.
+        names: Names of the outputs; empty if there is only one.
+
+    Raises:
+        ValueError: If a name is unknown, or there is only one output.
+    """
     if not isinstance(given, dict):
         return dict.fromkeys(names or ("",), given)
+    if not names:
+        raise ValueError(
+            f"`{argument}` is a dictionary by output name, and the model has one "
+            "output: give it as it is."
+        )
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise ValueError(
             f"`{argument}` has {unknown}, and the outputs are {list(names)}."
-            if names
-            else f"`{argument}` is a dictionary by output name, and the model has one "
-            "output: give it as it is."
         )
     return {name: given.get(name) for name in names}
 

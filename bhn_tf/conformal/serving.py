@@ -1,11 +1,10 @@
 """SavedModels that answer with guarantees."""
 
-import itertools
-
 import keras
 import tensorflow as tf
 
 from bhn_tf.conformal import groups, ranks
+from bhn_tf.conformal.output_to_calibrate import for_each_output
 from bhn_tf.serving.export import check_destination, write_version
 from bhn_tf.serving.names import SEPARATOR, input_specs
 from bhn_tf.serving.signatures import SIGNATURES, Signatures, check_signatures
@@ -25,7 +24,8 @@ def export_calibrated(
 
     Raises:
         ValueError: If a signature is unknown, an input is named `level` or `by`, there
-            is not one name of its own for each class, or one is empty or contains `|`.
+            is not one name of its own for each class, one is empty or contains `|`, or
+            there are no classes.
         OSError: If it cannot be written; no part of it is then left.
     """
     check_destination(directory, metrics)
@@ -71,39 +71,20 @@ class _Signatures(Signatures):
             return None
         names = self._output_names or ("",)
         sizes = dict(zip(names, self._num_classes(), strict=True))
-        if not isinstance(given, dict):
-            given = {name: given for name, size in sizes.items() if size}
-        if set(given) - set(names):
+        if not any(sizes.values()):
             raise ValueError(
-                f"`class_names` has {sorted(given)}, and the outputs are {names}."
+                "`class_names` was given, and the model predicts numbers: leave it out."
             )
-        for name, called in given.items():
-            if isinstance(called, str):
-                raise ValueError(
-                    f"`class_names` has the text {called!r}, which would name each "
-                    "class by a letter: give a list of names."
-                )
-            if len(called) != sizes[name]:
-                raise ValueError(
-                    f"Got {len(called)} `class_names`, and the output"
-                    f"{f' {name!r}' * bool(name)} has {sizes[name]} classes: give one "
-                    "for each."
-                )
-        called = {name: list(map(str, each)) for name, each in given.items()}
-        for each in called.values():
-            if len(set(each)) < len(each):
-                raise ValueError(
-                    f"`class_names` has {each}, where classes share a name, and a set "
-                    "would not tell which: give each its own."
-                )
-        for each in itertools.chain.from_iterable(called.values()):
-            if not each or SEPARATOR in each:
-                raise ValueError(
-                    f"`class_names` has {each!r}, but files of scores write a set as "
-                    f"names separated by {SEPARATOR!r}: give names that are not empty "
-                    "and do not contain it."
-                )
-        return called if self._output_names else called.get("")
+        called = for_each_output(given, "class_names", self._output_names)
+        if not isinstance(given, dict):
+            # What is given for all outputs is meant for those of classes.
+            called = {name: each for name, each in called.items() if sizes[name]}
+        found = {
+            name: _names_of_classes(each, sizes[name], name)
+            for name, each in called.items()
+            if each is not None
+        }
+        return found if self._output_names else found[""]
 
     def _num_classes(self):
         """C of each output; 0 for outputs of numbers."""
@@ -172,6 +153,35 @@ class _Signatures(Signatures):
             }
 
         return self._function(of_request, function.__name__, **more)
+
+
+def _names_of_classes(given, num_classes: int, output: str) -> list[str]:
+    """The names of one output's classes as texts, which tell the classes apart."""
+    if isinstance(given, str):
+        raise ValueError(
+            f"`class_names` has the text {given!r}, which would name each class by a "
+            "letter: give a list of names."
+        )
+    if len(given) != num_classes:
+        raise ValueError(
+            f"Got {len(given)} `class_names`, and the output"
+            f"{f' {output!r}' * bool(output)} has {num_classes} classes: give one for "
+            "each."
+        )
+    names = list(map(str, given))
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"`class_names` has {names}, where classes share a name, and a set would "
+            "not tell which: give each its own."
+        )
+    for name in names:
+        if not name or SEPARATOR in name:
+            raise ValueError(
+                f"`class_names` has {name!r}, but files of scores write a set as names "
+                f"separated by {SEPARATOR!r}: give names that are not empty and do not "
+                "contain it."
+            )
+    return names
 
 
 def _groups(outputs, are_shared: bool | None) -> tuple[dict, dict]:

@@ -395,7 +395,13 @@ def test_what_makes_no_sense_is_refused_with_advice(classifier, regressor):
         conformal.calibrate(regressor, tf.data.Dataset.from_tensors((X, Y)))
     with pytest.raises(ValueError, match="60 rows"):
         calibrate(regressor, Y, by=COLOURS[:5])
+    for score in ({}, {"age": "absolute"}):
+        with pytest.raises(ValueError, match="the model has one output"):
+            calibrate(regressor, Y, score=score)
     calibrated = calibrate(regressor, Y, by=COLOURS)
+    for by in ({}, {"age": COLOURS}):
+        with pytest.raises(ValueError, match="the model has one output"):
+            calibrated.predict_interval(X, verbose=0, by=by)
     with pytest.raises(ValueError, match="by groups"):
         calibrated.predict_interval(X, verbose=0)
     with pytest.raises(ValueError, match=r"\['green'\]"):

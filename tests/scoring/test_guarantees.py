@@ -144,6 +144,12 @@ def test_names_have_to_fit_the_classes(sets, several, tmp_path):
         sets.export(tmp_path, class_names=["a", "b"])
     with pytest.raises(ValueError, match="'age' has 0 classes"):
         several.export(tmp_path, class_names={"age": ["a", "b"]})
+    with pytest.raises(ValueError, match="the model has one output"):
+        sets.export(tmp_path / "wrong", class_names={"kind": NAMES})
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    numbers = conformal.calibrate(Deterministic(network, "gaussian"), X, X[:, :1])
+    with pytest.raises(ValueError, match="predicts numbers"):
+        numbers.export(tmp_path / "wrong", class_names=["a", "b"])
     for wrong, message in (("cat", "by a letter"), (["a", "b", "a"], "share a name")):
         with pytest.raises(ValueError, match=message):
             sets.export(tmp_path / "wrong", class_names=wrong)
