@@ -248,14 +248,17 @@ def _one_run(config: Config, folder, sets, method, acquisition, seed) -> dict:
     )
     with guarded(name, lower_rate(config.learning_rate)):
         learner.run(0, test)
+        # A run that goes on gets the rounds of the folder, one after the other.
+        last = learner.initial_round
         for _ in range(config.num_rounds):
-            last = [learner.initial_round, *learner.history][-1]
             accuracy = last["metrics"]["val_accuracy"]
             print(f"{name}: {last['num_labelled']} labels, {accuracy:.4f}", flush=True)
             if config.stop_at_target and _reaches(accuracy, config.target_accuracy):
                 break
-            if not learner.run(1, test):
+            found = learner.run(1, test)
+            if not found:
                 break
+            (last,) = found
     first = config.methods[0], config.acquisitions[0], config.seed
     if (method, acquisition, seed) == first:
         # Keeps one model for later use: that of the first method and acquisition.

@@ -90,6 +90,24 @@ def test_a_class_of_the_test_rows_alone_has_an_output(monkeypatch):
     assert found == [3]
 
 
+def test_a_run_that_goes_on_tells_of_each_round(monkeypatch, capsys):
+    """Its learner has all rounds of the folder from the first call of `run` on."""
+    rounds = [
+        {"num_labelled": 20 + 10 * n, "metrics": {"val_accuracy": 0.5 + 0.1 * n}}
+        for n in range(4)
+    ]
+    learner = mock.Mock(initial_round=rounds[0], history=rounds[1:])
+    learner.run.side_effect = [[], *([entry] for entry in rounds[1:])]
+    monkeypatch.setattr(
+        active_learning.active, "ActiveLearner", lambda *a, **k: learner
+    )
+    config = active_learning.Config(num_rounds=3, target_accuracy=0.6)
+    sets = {"train": (np.zeros((6, 2, 2, 1)), np.arange(6) % 3), "test": ()}
+    active_learning._one_run(config, mock.Mock(), sets, "bhn", "random", 0)
+    told = [line.split(": ")[1] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["20 labels, 0.5000", "30 labels, 0.6000", "40 labels, 0.7000"]
+
+
 def test_the_labels_needed_are_the_first_with_the_target_in_float32():
     curve = {"num_labelled": [20, 30, 40], "accuracy": [0.5, float(np.float32(0.9)), 1]}
     assert active_learning._labels_needed(curve, 0.9) == 30
