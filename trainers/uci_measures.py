@@ -6,10 +6,9 @@ import scipy.special
 from bhn_tf import conformal, metrics
 from bhn_tf.conformal import ranks
 from trainers.coverage_limits import coverage_interval
-from trainers.uci_methods import Fitted, Predictive
+from trainers.uci_methods import LEVEL, Fitted, Predictive
 from trainers.uci_sets import Rows, Standard
 
-LEVEL = 0.9
 #: The measures that tables show, in order.
 MEASURES = ("rmse", "nll", "coverage", "width", "crps")
 CALIBRATED = (

@@ -36,6 +36,8 @@ METHOD_NAMES = {
 # Each is tried with noise that the network predicts for every row, and with one noise.
 _STRENGTHS = {"mc_dropout": (0.01, 0.1), "ensemble": (0.3, 1.0), "bhn": (0.3, 1.0)}
 _INITIAL_NOISE = 0.5
+#: Level of all intervals.
+LEVEL = 0.9
 #: Steps of a part of a fit; learning rate and KL weight change between parts.
 _STEPS_OF_PART = 100
 
@@ -231,7 +233,7 @@ def _batches(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
 
 
 class Predictive(NamedTuple):
-    """A mixture of S Gaussians for each row, and its central 90 % interval.
+    """A mixture of S Gaussians for each row, and its central interval of `LEVEL`.
 
     Attributes:
         mean, std: [S, rows].
@@ -273,7 +275,7 @@ def _answer(model):
         raws, _ = model.answers.raws(x, draws)
         noise = model.likelihood.distribution(raws)
         std = noise.stddev() + tf.zeros_like(noise.mean())
-        bounds = model.likelihood.interval(raws, 0.9)
+        bounds = model.likelihood.interval(raws, LEVEL)
         return [t[..., 0] for t in (noise.mean(), std, *bounds)]
 
     return answer

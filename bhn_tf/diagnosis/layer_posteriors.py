@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from bhn_tf.diagnosis.findings import Estimate, Finding
+from bhn_tf.diagnosis.findings import Estimate, Finding, mean_of
 from bhn_tf.diagnosis.widths import width_of
 from bhn_tf.networks.paths import layer_paths
 from bhn_tf.random import stateless_seed
@@ -123,10 +123,8 @@ def total_correlation(draws: np.ndarray, log_prob: np.ndarray) -> Estimate:
     stddev = np.maximum(draws.std(axis=0), np.finfo("float32").tiny)
     z = (draws - draws.mean(axis=0)) / stddev
     of_gaussians = -0.5 * (z**2 + np.log(2 * np.pi)) - np.log(stddev)
-    differences = log_prob - of_gaussians.sum(axis=1)
-    value = float(differences.mean()) + size / num_draws
-    half = 1.96 * float(differences.std(ddof=1)) / np.sqrt(num_draws)
-    return Estimate(value, value - half, value + half)
+    found = mean_of(log_prob - of_gaussians.sum(axis=1))
+    return Estimate(*(number + size / num_draws for number in found))
 
 
 def collapsed(layer: LayerPosterior) -> list[Finding]:
