@@ -37,10 +37,15 @@ SMALL = {
     "num_samples": 8,
     "random_state": 0,
 }
-#: Checks that a stochastic optimiser cannot pass.
+#: Checks that a stochastic optimiser, or float32, cannot pass everywhere.
 EXPECTED_TO_FAIL = {
     "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is in one "
     "batch of an epoch, and two equal rows may be in two",
+    **dict.fromkeys(
+        ("check_methods_sample_order_invariance", "check_methods_subset_invariance"),
+        "on some processors the last digit of float32 depends on a row's place in the "
+        "batch",
+    ),
 }
 #: The most telling of scikit-learn's checks; the slow test runs all.
 CHECKS = {
