@@ -160,7 +160,7 @@ def variation_ratio(probabilities: Probabilities) -> Scores:
         >>> variation_ratio([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]]]).tolist()
         [0.25]
     """
-    p = probabilities
+    p = tf.convert_to_tensor(probabilities)
     votes = tf.one_hot(tf.argmax(p, axis=-1), depth=tf.shape(p)[-1], dtype=p.dtype)
     # Makes the gradient zero instead of missing.
     votes += 0.0 * p
