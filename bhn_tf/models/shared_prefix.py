@@ -120,7 +120,9 @@ def _contains(operation, is_drawn) -> bool:
 
 def _has_shared_product(node) -> bool:
     layer = node.operation
-    if not isinstance(layer, WeightNorm) or layer.scale is None:
+    # A `call` of a user's own class may change the inputs before the product.
+    has_own_call = getattr(type(layer), "call", None) is not WeightNorm.call
+    if has_own_call or layer.scale is None:
         return False
     num_inputs = math.prod(layer.direction.shape) // math.prod(layer.scale.shape)
     # One product cannot stand for all calls of a layer that is used several times.

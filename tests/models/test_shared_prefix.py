@@ -151,3 +151,19 @@ def test_dropout_shares_what_comes_before_it():
         np.testing.assert_allclose(
             samples[:, index], keras.ops.softmax(raw), rtol=1e-5, atol=1e-6
         )
+
+
+def test_a_subclass_may_change_its_inputs():
+    """The product of the unchanged inputs was shared, and answered instead."""
+
+    class Squared(layers.WeightNormDense):
+        def call(self, inputs):
+            return super().call(inputs**2)
+
+    primary = keras.Sequential([keras.Input((FEATURES,)), Squared(3)])
+    x = inputs(FEATURES)
+    model = bayesian(primary, bhn_tf.hypernets.MeanField(0.3))
+    samples = model.predict_samples(x, num_samples=3, seed=1, verbose=0)
+    raws = without_shared_prefix(model, x, model.sample_scales(3, seed=1))
+    expected = np.moveaxis(keras.ops.softmax(raws), 0, 1)
+    np.testing.assert_allclose(samples, expected, rtol=1e-5, atol=1e-6)
