@@ -10,6 +10,7 @@ from bhn_tf.arguments import asks_for_center
 from bhn_tf.layers.random_layer import RandomLayer, is_restricted
 from bhn_tf.models import ownership
 from bhn_tf.models.draws import Draws, Posterior
+from bhn_tf.models.read_values import ReadValues
 from bhn_tf.models.unread_values import UnreadValues
 from bhn_tf.user_warnings import warn_user
 
@@ -36,6 +37,7 @@ class HypernetPosterior(Posterior):
         self.layers, self.variables, self._offsets = [], [], [0]
         self.initial_values: list[np.ndarray] = []
         self._unread_values: UnreadValues | None = None
+        self._read_values = ReadValues([])
 
     def take_over(self, layers) -> None:
         """Generates the values of layers from now on, and builds the hypernet.
@@ -50,6 +52,7 @@ class HypernetPosterior(Posterior):
                 belongs to another model.
         """
         self.layers = [layer for layer in layers if isinstance(layer, RandomLayer)]
+        self._read_values = ReadValues(self.layers)
         for layer in self.layers:
             layer.hand_over()
             self.variables += layer.generated_weights
@@ -156,6 +159,12 @@ class HypernetPosterior(Posterior):
             log_prob = tf.gather(log_prob, group, axis=1)
         return Draws(values, log_prob)
 
+    def outputs(self, x, value, training=None):
+        raw = super().outputs(x, value, training)
+        if training:
+            self._read_values.warn()
+        return raw
+
     def draw_one(self) -> tf.Tensor:
         """Returns one g of the training noise, [D]."""
         return self.draw_for_training(1, None).values[0]
@@ -165,7 +174,7 @@ class HypernetPosterior(Posterior):
         if not self.num_random:
             return {}
         leading = [-1] if value.shape.rank == 2 else []
-        return {
+        values = {
             id(variable): tf.reshape(
                 value[..., start:stop], leading + list(variable.shape)
             )
@@ -173,6 +182,7 @@ class HypernetPosterior(Posterior):
                 self.variables, self._offsets[:-1], self._offsets[1:], strict=True
             )
         }
+        return self._read_values.noted(values)
 
     def require_scales_per_row(self, asked_by: str) -> None:
         """Raises `ValueError` where rows cannot have draws of their own."""
