@@ -49,6 +49,15 @@ class RandomLayer:
     name: str
     variables: list
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        bases = cls.__mro__
+        if keras.layers.Layer in bases[: bases.index(RandomLayer)]:
+            raise TypeError(
+                f"`RandomLayer` has to come before the Keras layer in the bases of "
+                f"{cls.__name__}, as in `class {cls.__name__}(RandomLayer, ...)`."
+            )
+
     def __init__(self, *args, random="scale", **kwargs):
         if random not in self.GENERATED:
             raise ValueError(
@@ -66,7 +75,16 @@ class RandomLayer:
             raise ValueError(
                 f"Layer {self.name!r} has no weights yet; build it or call it on data."
             )
-        variables = [getattr(self, name) for name in self.GENERATED[self.random]]
+        names = self.GENERATED[self.random]
+        missing = [name for name in names if not hasattr(self, name)]
+        if missing:
+            raise AttributeError(
+                f"`{type(self).__name__}.GENERATED` has {missing} for "
+                f"`random={self.random!r}`, and the layer has no weights of these "
+                "names. Expected a tuple of names of attributes that `build` sets, "
+                "such as ('scale',)."
+            )
+        variables = [getattr(self, name) for name in names]
         return [variable for variable in variables if variable is not None]
 
     @property

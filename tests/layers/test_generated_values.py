@@ -1,6 +1,7 @@
 """The scope that gives layers generated values, in every kind of caller."""
 
 import threading
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.layers.generated import current_value, generated_value, generated_values
+from bhn_tf.layers.random_layer import RandomLayer
 
 NUM_FEATURES = 4
 
@@ -204,3 +206,20 @@ def test_a_scope_belongs_to_its_thread(layers, inputs):
         np.testing.assert_allclose(own_outputs[index], expected_own, rtol=1e-6)
         expected = by_hand(inputs, layers, draw_of(variables, index))
         np.testing.assert_allclose(outputs[index], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_a_layer_of_ones_own_names_wrongly_is_said():
+    class Misnamed(RandomLayer, keras.layers.Layer):
+        GENERATED: ClassVar = {"none": (), "scale": ("scales",)}
+
+        def build(self, input_shape):
+            self.scale = self.add_weight(name="scale", shape=input_shape[-1:])
+
+    layer = Misnamed()
+    layer.build((None, 3))
+    with pytest.raises(AttributeError, match=r"`Misnamed.GENERATED` has \['scales'\]"):
+        _ = layer.num_random
+    with pytest.raises(TypeError, match="before the Keras layer in the bases of Back"):
+
+        class Backwards(keras.layers.Layer, RandomLayer):
+            pass
