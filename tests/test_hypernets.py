@@ -106,6 +106,24 @@ def test_density_is_one_number_for_each_draw(name, leading):
     assert log_prob.shape == distribution.log_prob(values.numpy()).shape == leading
 
 
+@pytest.mark.few(2)
+@every_hypernet
+def test_a_distribution_that_is_kept_follows_the_weights(name):
+    """All of them: it took μ and σ when it was made, and the conditioners' later."""
+    hypernet = built(MAKE[name](), 4, 0.3)
+    kept = hypernet.distribution
+    points = hypernet.sample_and_log_prob(5, seed=1)[0].numpy()
+    with tf.GradientTape() as tape:
+        loss = -tf.reduce_mean(kept.log_prob(points + 0.1))
+    weights = hypernet.trainable_variables
+    assert all(each is not None for each in tape.gradient(loss, weights))
+    assert len(kept.trainable_variables) == len(weights)
+    randomize(hypernet, 0.1)
+    again = points + 0.2
+    fresh = hypernet.distribution.log_prob(again)
+    np.testing.assert_array_equal(kept.log_prob(again), fresh)
+
+
 def test_density_integrates_to_one():
     hypernet = built(RealNVP(3, (8,), initial_stddev=0.5), 2, 0.3)
     axis = np.linspace(-12.0, 12.0, 601, dtype="float32")
@@ -663,6 +681,81 @@ def test_a_step_may_be_a_bijector_alone():
     found, log_det = hypernet.flow_steps[0](noise)
     np.testing.assert_allclose(found, by_hand, rtol=1e-5)
     assert log_det.shape == (6,)
+
+
+class Held(flows.FlowStep):
+    """A step whose variable is TensorFlow's, not Keras's."""
+
+    def build(self, input_shape):
+        self.log_tails = tf.Variable(tf.zeros(input_shape[-1:]), name="log_tails")
+
+    @property
+    def bijector(self):
+        return tfb.SinhArcsinh(tailweight=tf.exp(self.log_tails))
+
+
+class OfTFP(flows.FlowStep):
+    """A step with a network that TFP makes of layers of Keras 2."""
+
+    def build(self, input_shape):
+        self.network = tfb.AutoregressiveNetwork(2, hidden_units=[4], name="made")
+
+    @property
+    def bijector(self):
+        return tfb.Invert(tfb.MaskedAutoregressiveFlow(self.network))
+
+
+class Doubled(flows.FlowStep):
+    def call(self, inputs):
+        return 2 * inputs
+
+
+class Shorter(flows.FlowStep):
+    def call(self, inputs):
+        return inputs[..., 1:], tf.zeros(tf.shape(inputs)[:-1])
+
+
+class Method(flows.FlowStep):
+    def bijector(self):
+        return tfb.Scale(2.0)
+
+
+def hypernet_of(steps):
+    class Of(hypernets.Hypernet):
+        def make_flow_steps(self, event_size):
+            return steps
+
+    return Of()
+
+
+@pytest.mark.parametrize(
+    ("steps", "error", "message"),
+    [
+        ([Held(name="s")], ValueError, "'s' reads.*log_tails.*neither trained nor"),
+        ([OfTFP(name="s")], ValueError, "'s' reads.*dense/kernel.*neither"),
+        ([Doubled(name="s")], TypeError, "'s' has to return y .* and log"),
+        ([Shorter(name="s")], ValueError, r"'s' has to return .* got \[\[2, 2\]"),
+        ([Method(name="s")], TypeError, "`bijector` of Method has to be a property"),
+        ([tfb.Exp()], TypeError, "list of `bhn_tf.flows.FlowStep`.*a step: docs/ext"),
+        (None, TypeError, "`Of.make_flow_steps` has to return a list.*got None"),
+        (Doubled(name="s"), TypeError, "has to return a list"),
+        ([flows.Permutation([1, 0])], ValueError, "is of 2 entries.*D = 3"),
+    ],
+)
+def test_steps_that_would_be_no_flow_are_refused(steps, error, message):
+    with pytest.raises(error, match=message):
+        hypernet_of(steps).build((None, 3))
+
+
+def test_a_step_may_be_used_twice():
+    coupling = flows.Coupling((4,), name="coupling")
+    turned = flows.Permutation([2, 1, 0], name="turned")
+    hypernet = built(hypernet_of([coupling, turned, coupling, turned]), 3, 0.3)
+    values, log_prob = hypernet.sample_and_log_prob(6, seed=1)
+    expected = hypernet.distribution.log_prob(values.numpy())
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
+    once = built(hypernet_of([flows.Coupling((4,)), turned]), 3)
+    assert hypernet.count_params() == once.count_params()
 
 
 @pytest.mark.parametrize(

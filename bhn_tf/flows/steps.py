@@ -35,6 +35,11 @@ class FlowStep(keras.layers.Layer):
     def call(self, inputs):
         """Returns y [..., D] and log|det dy/dx| [...] for x [..., D]."""
         bijector = self.bijector
+        if not isinstance(bijector, tfb.Bijector):
+            raise TypeError(
+                f"`bijector` of {type(self).__name__} has to be a property that is a "
+                f"bijector of `tensorflow_probability.bijectors`, got {bijector!r}."
+            )
         log_det = bijector.forward_log_det_jacobian(inputs, event_ndims=1)
         return bijector.forward(inputs), log_det
 
@@ -144,7 +149,20 @@ class Permutation(FlowStep):
 
     def __init__(self, permutation, **kwargs):
         super().__init__(**kwargs)
-        self.permutation = np.asarray(permutation, "int32")
+        given = np.asarray(permutation)
+        if given.ndim != 1 or not np.array_equal(np.sort(given), np.arange(given.size)):
+            raise ValueError(
+                "Expected `permutation` to be each of 0, 1, ..., D - 1 once, in any "
+                f"order, got {given.tolist()}: the density would be wrong."
+            )
+        self.permutation = given.astype("int32")
+
+    def build(self, input_shape):
+        if input_shape[-1] != self.permutation.size:
+            raise ValueError(
+                f"The permutation of {self.name!r} is of {self.permutation.size} "
+                f"entries, and the flow is over D = {input_shape[-1]}."
+            )
 
     def call(self, inputs):
         outputs = tf.gather(inputs, self.permutation, axis=-1)
@@ -189,9 +207,11 @@ class ElementwiseAffine(FlowStep):
 
     @property
     def bijector(self):
+        # Variables, not their present values: a bijector that is kept follows the
+        # training of the step in all of its parts.
         return tfb.Chain(
             [
-                tfb.Shift(tf.convert_to_tensor(self.mean)),
-                tfb.Scale(log_scale=tf.convert_to_tensor(self.log_stddev)),
+                tfb.Shift(self.mean.value),
+                tfb.Scale(log_scale=self.log_stddev.value),
             ]
         )

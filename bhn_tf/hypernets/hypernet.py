@@ -15,6 +15,7 @@ from tensorflow_probability import distributions as tfd
 from bhn_tf import keras_adapter
 from bhn_tf.arguments import check_amount, fit_float32
 from bhn_tf.flows import ElementwiseAffine, FlowStep
+from bhn_tf.hypernets.own_steps import check_built_steps, checked_steps
 from bhn_tf.random import stateless_seed
 
 
@@ -96,9 +97,14 @@ class Hypernet(keras.layers.Layer):
         mean = 0.0 if self.initial_mean is None else self.initial_mean
         self.affine = ElementwiseAffine(mean, self.initial_stddev, name="affine")
         # With fewer than two entries there is nothing to condition on.
-        self.flow_steps = self.make_flow_steps(event_size) if event_size > 1 else []
+        steps = self.make_flow_steps(event_size) if event_size > 1 else []
+        self.flow_steps = checked_steps(steps, type(self).__name__)
         for step in self._steps:
-            step.build((None, event_size))
+            # One that is used twice has its weights by now.
+            if not step.built:
+                step.build((None, event_size))
+        own_variables = keras_adapter.tensorflow_variables(self)
+        check_built_steps(self.flow_steps, event_size, own_variables)
 
     @property
     def _steps(self) -> list[FlowStep]:
@@ -128,9 +134,12 @@ class Hypernet(keras.layers.Layer):
         """q(g) as a fresh TFP distribution with event shape [D]."""
         self._require_built()
         bijectors = [step.bijector for step in reversed(self._steps)]
-        return tfd.TransformedDistribution(
+        distribution = tfd.TransformedDistribution(
             self._base_distribution(), tfb.Chain(bijectors)
         )
+        # Where TFP finds variables; those of Keras's layers it does not see.
+        distribution.weights = keras_adapter.tensorflow_variables(self)
+        return distribution
 
     def _base_distribution(self):
         return tfd.Sample(tfd.Normal(0.0, 1.0), sample_shape=[self.event_size])

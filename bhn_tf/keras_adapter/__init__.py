@@ -63,6 +63,7 @@ from bhn_tf.keras_adapter.layers import (
     noise_shape_of,
     own_attributes,
     takes_training,
+    tensorflow_variables,
 )
 from bhn_tf.keras_adapter.metrics import (
     averaged_function,
@@ -134,6 +135,7 @@ __all__ = [
     "spans_processes",
     "statistics_of_rows",
     "takes_training",
+    "tensorflow_variables",
     "weight_losses",
     "with_mask",
     "with_objects",

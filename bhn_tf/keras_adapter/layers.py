@@ -1,6 +1,7 @@
 """Layers: which a network has, how they are held, and what they were given."""
 
 import keras
+import tensorflow as tf
 
 
 def layers_of(network: keras.Layer) -> list[keras.Layer]:
@@ -24,6 +25,17 @@ def layers_of(network: keras.Layer) -> list[keras.Layer]:
 def layers_inside(layer: keras.Layer) -> list[keras.Layer]:
     """Returns the layers that a layer holds directly, in order of its attributes."""
     return list(layer._layers)
+
+
+def tensorflow_variables(layer: keras.Layer) -> list:
+    """Returns the TensorFlow variables behind a layer's weights.
+
+    On several replicas they are those of each replica beside the one for all.
+    """
+    local = tf.distribute.get_strategy().experimental_local_results
+    variables = [weight._value for weight in layer.weights]
+    parts = [part for each in variables for part in local(each)]
+    return list({id(each): each for each in variables + parts}.values())
 
 
 def own_attributes(layer: keras.Layer) -> dict:

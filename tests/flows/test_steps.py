@@ -128,3 +128,10 @@ def test_affine_starts_at_its_arguments():
     values, log_det = step(tf.constant([[0.0, 0.0], [1.0, -1.0]]))
     np.testing.assert_allclose(values, [[1.0, -2.0], [1.1, -2.1]], rtol=1e-6)
     np.testing.assert_allclose(log_det, 2 * np.log(0.1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", [[0, 0, 1], [1, 2, 3], [0.5, 1.0, 2.0], [[0, 1]], 3])
+def test_what_is_no_permutation_is_refused(given):
+    """Entries that are taken twice, or not at all, have no density."""
+    with pytest.raises(ValueError, match="each of 0, 1, ..., D - 1 once"):
+        Permutation(given)
