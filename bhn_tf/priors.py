@@ -191,6 +191,8 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
 def require_density(distribution: tfd.Distribution) -> None:
     """Refuses whole numbers and single points, whose probabilities are no densities.
 
+    Parameters for which there is no density, such as a negative scale, are refused too.
+
     Args:
         distribution: Over one number, or over D.
 
@@ -206,6 +208,12 @@ def require_density(distribution: tfd.Distribution) -> None:
             "The prior has to be a density over real numbers, and draws of "
             f"{distribution} are {draws.ravel()[:3].tolist()}, ...: the KL to it has "
             "no meaning. Give a continuous one, such as `tfd.Laplace(0.0, 1.0)`."
+        )
+    if not np.isfinite(distribution.log_prob(draws)).all():
+        raise ValueError(
+            f"The prior {distribution} has no finite density even where its own draws "
+            f"are, {draws.ravel()[:3].tolist()}, ...: the KL would be no number. Look "
+            "at its parameters; a scale has to be above 0 and finite."
         )
 
 

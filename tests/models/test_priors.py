@@ -146,6 +146,12 @@ def test_a_prior_without_a_density_is_refused(prior):
         make_model(prior=prior)
 
 
+@pytest.mark.parametrize("stddev", [-1.0, float("inf"), float("nan")])
+def test_a_prior_whose_density_is_no_number_is_refused(stddev):
+    with pytest.raises(ValueError, match="no finite density.*a scale has to be above"):
+        make_model(prior=tfd.Normal(0.0, stddev))
+
+
 @pytest.mark.parametrize("prior", [tfd.Normal(0.0, 1e9), tfd.Cauchy(0.0, 1.0), MIXTURE])
 def test_every_density_is_taken(prior):
     assert make_model(prior=prior).num_random == 6
