@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import os
+import types
 import warnings
 
 import keras
@@ -34,3 +35,16 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     ):
         frame, stacklevel = frame.f_back, stacklevel + 1
     warnings.warn(message, category, stacklevel=stacklevel)
+
+
+def warn_unless_registered(function) -> None:
+    """Warns of a function that Keras would silently save but could not load again."""
+    kind = function if isinstance(function, types.FunctionType) else type(function)
+    name = keras.saving.get_registered_name(kind)
+    if keras.saving.get_registered_object(name) is None:
+        warn_user(
+            f"{function!r} is not registered: a saved model will be loaded only with "
+            "`custom_objects` (with a lambda, only with `safe_mode=False`). Write it "
+            "as `def` with a name of its own, behind "
+            "`@keras.saving.register_keras_serializable()`.",
+        )

@@ -4,7 +4,11 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
-from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
+from bhn_tf.conformal.interval_scores import (
+    CustomIntervalConformity,
+    IntervalConformity,
+    Predictive,
+)
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
 from bhn_tf.conformal.temperature import tempered
@@ -70,11 +74,20 @@ class OutputAnswers:
         return set_of(scores, thresholds, p, self._allow_empty)
 
     def scores(self, x, y, raws, seed):
-        """Conformity scores of calibration labels, [B, ...], and uncertainty scores."""
+        """Conformity scores of calibration labels, [B, ...], and uncertainty scores.
+
+        With the latter, under the name "is_held", of a score that is a user's function:
+        whether the interval for a label's score holds the label.
+        """
         if self.makes_intervals:
             predictive = Predictive(self._likelihood, raws)
             y = tf.cast(y, predictive.mean.dtype)
-            return self._score.of_targets(predictive, y), predictive.answers
+            scores = self._score.of_targets(predictive, y)
+            if not isinstance(self._score, CustomIntervalConformity):
+                return scores, predictive.answers
+            lower, upper = self.interval(raws, scores)
+            is_held = (lower <= y) & (y <= upper)
+            return scores, {**predictive.answers, "is_held": is_held}
         p = self.probabilities(raws)
         scores = self._of_classes(x, p, seed)
         own = tf.gather(scores, y, batch_dims=1)[:, tf.newaxis]

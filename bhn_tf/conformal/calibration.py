@@ -128,7 +128,7 @@ def _score(model, outputs, seed, x, draws, batch_size) -> list:
 
 def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
     """What is kept of the scores and answers of one output."""
-    mean = answers.pop("mean")
+    mean, is_held = answers.pop("mean"), answers.pop("is_held", True)
     if not output.classifies and np.isnan(mean).all():
         raise ValueError(
             f"The model predicts NaN for all {len(mean)} calibration rows. Intervals "
@@ -147,6 +147,13 @@ def _calibrated(output, scores, answers, temperature) -> OutputCalibration:
                 "which nothing can be promised of. Leave these rows out, after looking "
                 "at where they come from."
             )
+    if not np.all(is_held):
+        raise ValueError(
+            "A function given as `score` has to be smallest at the mean and to grow on "
+            "both sides of it. Intervals of this one would miss "
+            f"{np.sum(~is_held)} of the {is_held.size} targets from whose scores they "
+            "come, so that nothing could be promised."
+        )
     if not output.classifies and output.score.is_around_mean and np.isinf(mean).any():
         raise ValueError(
             f"The mean is infinite for {np.isinf(mean).sum()} of {mean.size} "

@@ -10,7 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bhn_tf.conformal.shapes import require_shape
 from bhn_tf.likelihoods.roots import crossing, whole_crossing
+from bhn_tf.user_warnings import warn_unless_registered
 
 # Relative increase of a threshold that keeps the target it comes from inside.
 _TOLERANCE = 1e-6
@@ -267,10 +269,12 @@ class CustomIntervalConformity(IntervalConformity):
     """
 
     def __init__(self, function):
+        warn_unless_registered(function)
         self.function = function
 
     def of_targets(self, predictive, y):
-        return self.function(y, predictive.answers)
+        scores = self.function(y, predictive.answers)
+        return require_shape(scores, y.shape, "target")
 
     def interval(self, predictive, threshold):
         mean, std = predictive.mean, predictive.std

@@ -163,7 +163,8 @@ def _resolved(score, likelihood, classifies):
         return known[score]()
     if isinstance(score, kind):
         return score
-    if callable(score) and not isinstance(score, SetConformity | IntervalConformity):
+    is_conformity = isinstance(score, type | SetConformity | IntervalConformity)
+    if callable(score) and not is_conformity:
         return (
             CustomSetConformity(score)
             if classifies

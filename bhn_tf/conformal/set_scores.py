@@ -8,6 +8,8 @@ import keras
 import tensorflow as tf
 
 from bhn_tf.arguments import check_amount, check_count
+from bhn_tf.conformal.shapes import require_shape
+from bhn_tf.user_warnings import warn_unless_registered
 
 
 class SetConformity:
@@ -130,10 +132,12 @@ class CustomSetConformity(SetConformity):
     """
 
     def __init__(self, function):
+        warn_unless_registered(function)
         self.function = function
 
     def of_classes(self, probabilities, uniform=None):
-        return self.function(tf.convert_to_tensor(probabilities))
+        p = tf.convert_to_tensor(probabilities)
+        return require_shape(self.function(p), p.shape, "class of each row")
 
     def get_config(self):
         return {"function": keras.saving.serialize_keras_object(self.function)}

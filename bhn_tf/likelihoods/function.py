@@ -1,7 +1,5 @@
 """The likelihood given by a user's function of raw outputs."""
 
-import types
-
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -9,7 +7,7 @@ import tensorflow_probability as tfp
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
 from bhn_tf.likelihoods.support import common_support, kept_possible
-from bhn_tf.user_warnings import warn_user
+from bhn_tf.user_warnings import warn_unless_registered
 
 tfd = tfp.distributions
 
@@ -52,7 +50,7 @@ class Distribution(Distributional):
                 f"TFP, got {function!r}."
             )
         super().__init__({}, reduction=reduction, **kwargs)
-        _warn_unless_registered(function)
+        warn_unless_registered(function)
         self.function = function
         self.is_discrete = is_discrete
         self._shapes: dict = {}
@@ -162,16 +160,3 @@ def _various_rows(shape) -> tf.Tensor:
     """Raw outputs of different rows, harmless as logits, probabilities and numbers."""
     rows = tf.reshape([0.25, 0.5, 0.75], [3, *[1] * len(shape)])
     return tf.tile(rows, [1, *[size or 1 for size in shape]])
-
-
-def _warn_unless_registered(function) -> None:
-    """Warns of a function that Keras would silently save but could not load again."""
-    kind = function if isinstance(function, types.FunctionType) else type(function)
-    name = keras.saving.get_registered_name(kind)
-    if keras.saving.get_registered_object(name) is None:
-        warn_user(
-            f"{function!r} is not registered: a saved model will be loaded only with "
-            "`custom_objects` (with a lambda, only with `safe_mode=False`). Write it "
-            "as `def` with a name of its own, behind "
-            "`@keras.saving.register_keras_serializable()`.",
-        )

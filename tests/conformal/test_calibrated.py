@@ -360,6 +360,57 @@ def test_a_function_is_a_score_and_is_saved(classifier, regressor, tmp_path):
     )
 
 
+@keras.saving.register_keras_serializable("tests")
+def falling(y, answers):
+    return -tf.abs(y - answers["mean"])
+
+
+@keras.saving.register_keras_serializable("tests")
+def signed(y, answers):
+    return y - answers["mean"]
+
+
+@keras.saving.register_keras_serializable("tests")
+def of_a_batch(y, answers):
+    return tf.reduce_mean(tf.abs(y - answers["mean"]))
+
+
+@keras.saving.register_keras_serializable("tests")
+def of_rows(y, answers):
+    return tf.abs(y - answers["mean"])[:, 0]
+
+
+@keras.saving.register_keras_serializable("tests")
+def of_one_class(probabilities):
+    return 1 - probabilities[:, :1]
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        # Intervals of these held no row at a level of 0.9, or few at low levels.
+        (falling, "smallest at the mean.*miss"),
+        (signed, "smallest at the mean.*miss"),
+        (of_a_batch, r"returned the shape \(\): expected \(.*, 2\)"),
+        (of_rows, "a score for each target"),
+        (conformal.Absolute, "expected `score` to be one of.*got <class"),
+    ],
+)
+def test_functions_that_promise_nothing_are_refused(score, message, regressor):
+    with pytest.raises(ValueError, match=message):
+        calibrate(regressor, Y, score=score)
+
+
+def test_a_function_gives_each_class_a_score(classifier):
+    with pytest.raises(ValueError, match="a score for each class of each row"):
+        calibrate(classifier, CLASSES, score=of_one_class)
+
+
+def test_a_function_that_no_file_can_name_is_warned_of(regressor):
+    with pytest.warns(UserWarning, match="not registered.*register_keras"):
+        calibrate(regressor, Y, score=lambda y, answers: tf.abs(y - answers["mean"]))
+
+
 def test_several_inputs_of_other_kinds_with_groups():
     words, numbers = keras.Input((2,), dtype="int32"), keras.Input((4,))
     embedded = keras.layers.Flatten()(keras.layers.Embedding(9, 2)(words))

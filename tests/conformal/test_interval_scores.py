@@ -36,6 +36,7 @@ def predictive():
     return Predictive(Gaussian(STDDEV), tf.constant(means))
 
 
+@keras.saving.register_keras_serializable("tests")
 def relative(y, answers):
     return tf.abs(y - answers["mean"]) / (1.0 + tf.abs(answers["mean"]))
 
