@@ -209,7 +209,7 @@ def require_density(distribution: tfd.Distribution) -> None:
             f"{distribution} are {draws.ravel()[:3].tolist()}, ...: the KL to it has "
             "no meaning. Give a continuous one, such as `tfd.Laplace(0.0, 1.0)`."
         )
-    if not np.isfinite(distribution.log_prob(draws)).all():
+    if not np.isfinite(distribution.log_prob(draws)).any():
         raise ValueError(
             f"The prior {distribution} has no finite density even where its own draws "
             f"are, {draws.ravel()[:3].tolist()}, ...: the KL would be no number. Look "

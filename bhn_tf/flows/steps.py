@@ -81,6 +81,7 @@ class ConditionedStep(FlowStep):
         raise NotImplementedError
 
 
+@keras.saving.register_keras_serializable("bhn_tf")
 class Coupling(ConditionedStep):
     """A coupling layer of RealNVP (Dinh et al. 2016).
 
@@ -119,6 +120,7 @@ class Coupling(ConditionedStep):
         )
 
 
+@keras.saving.register_keras_serializable("bhn_tf")
 class InverseAutoregressive(ConditionedStep):
     """A step of an inverse autoregressive flow (Kingma et al. 2016).
 
@@ -144,6 +146,7 @@ class InverseAutoregressive(ConditionedStep):
         return tfb.Invert(tfb.MaskedAutoregressiveFlow(self.conditioner))
 
 
+@keras.saving.register_keras_serializable("bhn_tf")
 class Permutation(FlowStep):
     """Reorders the entries by a fixed permutation [D]: `y = x[..., permutation]`."""
 
@@ -172,7 +175,11 @@ class Permutation(FlowStep):
     def bijector(self):
         return tfb.Permute(self.permutation)
 
+    def get_config(self):
+        return {**super().get_config(), "permutation": self.permutation.tolist()}
 
+
+@keras.saving.register_keras_serializable("bhn_tf")
 class ElementwiseAffine(FlowStep):
     """The last step of every hypernet: `y = μ + σ ⊙ x`.
 
@@ -215,3 +222,7 @@ class ElementwiseAffine(FlowStep):
                 tfb.Scale(log_scale=self.log_stddev.value),
             ]
         )
+
+    def get_config(self):
+        mean, stddev = np.asarray(self.initial_mean), float(self.initial_stddev)
+        return {**super().get_config(), "mean": mean.tolist(), "stddev": stddev}

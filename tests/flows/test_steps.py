@@ -1,5 +1,6 @@
 """One body of tests over every step of a flow."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -74,6 +75,17 @@ def test_bijector_is_the_same_map(step, size):
     log_det_back = step.bijector.inverse_log_det_jacobian(values, event_ndims=1)
     np.testing.assert_allclose(log_det_there, log_det, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(log_det_back, -log_det, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.few(8)
+def test_a_step_in_a_keras_model_survives_a_file(step, size, tmp_path):
+    inputs = keras.Input((size,))
+    model = keras.Model(inputs, step(inputs))
+    model.save(tmp_path / "step.keras")
+    loaded = keras.saving.load_model(tmp_path / "step.keras")
+    x = noise(5, size)
+    for found, expected in zip(loaded(x), model(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_inverse_of_64_entries():
