@@ -650,6 +650,18 @@ def test_without_weights_it_says_what_to_do(name, use):
         use(MAKE[name]())
 
 
+@every_hypernet
+@pytest.mark.parametrize("shape", [(3, 1), (3, 5), ()])
+def test_noise_has_to_fit(name, shape):
+    """One number for all values was taken for D, with the density of one."""
+    hypernet = built(MAKE[name](), 4)
+    with pytest.raises(ValueError, match=r"noise of shape \[..., 4\] for D = 4"):
+        hypernet.transform(tf.zeros(shape))
+    expected = hypernet.transform(tf.ones([2, 4]))
+    for noise in (np.ones([2, 4]), [[1.0] * 4] * 2):
+        np.testing.assert_array_equal(hypernet.transform(noise)[0], expected[0])
+
+
 # -- of one's own --------------------------------------------------------------------
 
 

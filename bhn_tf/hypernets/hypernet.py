@@ -152,7 +152,7 @@ class Hypernet(keras.layers.Layer):
 
         Args:
             num_samples: S, an integer or an integer scalar tensor.
-            seed: `None`, a non-negative integer or an int32 pair.
+            seed: `None`, a non-negative integer or an int32 tensor of two.
 
         Returns:
             g [S, D] and log q(g) [S] in nats, both float32.
@@ -175,6 +175,12 @@ class Hypernet(keras.layers.Layer):
     def transform(self, noise):
         """Returns h(ε) and log q(h(ε)) for noise ε of shape [..., D]."""
         self._require_built()
+        noise = tf.cast(noise, tf.float32)
+        if not noise.shape[-1:].is_compatible_with([self.event_size]):
+            raise ValueError(
+                f"Expected noise of shape [..., {self.event_size}] for D = "
+                f"{self.event_size} values, got {noise.shape}."
+            )
         log_prob = self._base_distribution().log_prob(noise)
         values = noise
         for step in self._steps:
