@@ -4,6 +4,8 @@ import numpy as np
 
 from bhn_tf.plots.style import COLORS, label_axes, new_figure
 
+_PANELS_IN_A_ROW = 2
+
 
 def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
     """Draws a box for each row and a line for each run, for every measure.
@@ -14,9 +16,13 @@ def paired_boxes(values: dict[str, dict[str, dict[int, float]]]):
     Returns:
         A matplotlib figure.
     """
-    figure = new_figure(height=1.9 * len(values))
-    panels = np.ravel(figure.subplots(len(values), 1))
-    for ax, (label, by_row) in zip(panels, values.items(), strict=True):
+    num_rows = -(-len(values) // _PANELS_IN_A_ROW)
+    figure = new_figure(height=1.9 * num_rows)
+    figure.set_figwidth(_PANELS_IN_A_ROW * figure.get_figwidth())
+    panels = np.ravel(figure.subplots(num_rows, _PANELS_IN_A_ROW))
+    for ax in panels[len(values) :]:
+        ax.remove()
+    for ax, (label, by_row) in zip(panels, values.items(), strict=False):
         places = range(len(by_row))
         numbers = set.intersection(*map(set, by_row.values()))
         for number in sorted(numbers):
