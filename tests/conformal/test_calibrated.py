@@ -258,6 +258,7 @@ def test_a_class_without_rows_is_refused_and_no_other_promise_is_hurt(classifier
     assert plain.predict_set(X, level=0.8, verbose=0).shape == (NUM_ROWS, 3)
 
 
+@pytest.mark.slow
 def test_a_temperature_changes_probabilities_and_not_the_sets(classifier):
     plain = calibrate(classifier, CLASSES)
     cooled = calibrate(classifier, CLASSES, temperature=True)

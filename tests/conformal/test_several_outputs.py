@@ -33,6 +33,7 @@ def networks_of_several():
     return keras.Model(inputs, outputs), alone
 
 
+@pytest.mark.slow
 def test_each_output_is_calibrated_as_if_it_were_alone(networks_of_several):
     network, alone = networks_of_several
     score = {"age": "absolute", "kind": conformal.APS(randomized=True)}

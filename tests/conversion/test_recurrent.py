@@ -37,6 +37,7 @@ def test_report_has_a_row_for_each_direction(network):
     assert report[FORWARD].num_random == 24 + 4 + 3
 
 
+@pytest.mark.slow
 def test_padding_is_still_padding(network):
     model = convert(network)
     for centre, expected in (

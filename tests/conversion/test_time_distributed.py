@@ -33,6 +33,7 @@ def random_paths(model):
     return [row.path for row in model.conversion_report if row.num_random]
 
 
+@pytest.mark.slow
 def test_what_it_repeats_is_converted_trained_saved_and_drawn(tmp_path):
     network = video()
     model = convert(network)

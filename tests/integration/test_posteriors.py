@@ -125,7 +125,7 @@ def assert_same_mean(samples, posterior):
     np.testing.assert_allclose(distance, 0.0, atol=0.05)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 def test_mean_field_learns_the_closest_independent_gaussians(correlation):
     posterior = exact_posterior(correlation)

@@ -62,7 +62,7 @@ def test_layer():
     check_layer(*KINDS["lstm"])
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gru", "gru_before", "simple", "conv"])
 def test_kinds_of_a_layer(kind):
     layer_class, arguments, shape = KINDS[kind]

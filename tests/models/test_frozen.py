@@ -48,7 +48,7 @@ def test_a_frozen_layer_of_parts(name, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("hypernet", ["realnvp", "mean_field"])
 def test_a_frozen_hypernet(hypernet, tmp_path):
     x, y = networks.data(20)

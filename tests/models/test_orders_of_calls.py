@@ -163,7 +163,7 @@ def test_a_network_that_was_changed_since_is_refused():
             call()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean_field", "units"])
 def test_a_loop_of_ones_own_may_begin_with_a_step(name):
     """Without `fit`, nothing has told N, or the units of the targets."""

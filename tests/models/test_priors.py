@@ -72,6 +72,7 @@ def test_the_kl_is_that_of_the_prior_also_after_loading(
     np.testing.assert_allclose(again["kl"], logs["kl"], rtol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "kwargs",
     [

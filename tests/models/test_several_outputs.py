@@ -276,6 +276,7 @@ def test_labels_by_wrong_names_are_refused(data):
         model.fit(x, {"kinds": kind, "size": size}, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_rows_have_one_weight_or_one_for_each_output(data, as_dictionary):
     x, kind, size = data

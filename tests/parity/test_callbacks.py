@@ -107,7 +107,7 @@ def test_of_fit_and_its_validation(make, inner):
         np.testing.assert_array_equal(value, wanted)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @each_inner
 def test_of_evaluate_and_predict(make, inner):
     model, asking = make(), Asking(INNER[inner])

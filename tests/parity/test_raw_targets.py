@@ -126,6 +126,7 @@ def test_the_unit_is_saved(trained, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_unit_is_that_of_training_rows_alone():
     """Targets that are set aside, or have weight 0, may be anything."""
     y = np.where(np.arange(400) < 200, Y, 1e6)

