@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -693,6 +694,18 @@ def test_a_step_may_be_a_bijector_alone():
     found, log_det = hypernet.flow_steps[0](noise)
     np.testing.assert_allclose(found, by_hand, rtol=1e-5)
     assert log_det.shape == (6,)
+
+
+def test_names_in_files_stay(tmp_path):
+    """Keras names what is in a list after its class: a new name loses old files."""
+    model = keras.Sequential([keras.Input((3,)), RealNVP(1, (4,))])
+    model.save_weights(tmp_path / "m.weights.h5")
+    names = []
+    with h5py.File(tmp_path / "m.weights.h5") as file:
+        file.visit(names.append)
+    conditioner = "flow_steps/coupling/conditioner/dense_layers"
+    for layer in ("weight_norm_conditioner_dense", "weight_norm_conditioner_dense_1"):
+        assert f"layers/real_nvp/{conditioner}/{layer}/vars/2" in names
 
 
 def test_a_distribution_lists_each_weight_once_in_a_scope():

@@ -31,10 +31,11 @@ def soft_bound(values, bound: float) -> tf.Tensor:
     return bound * tf.tanh(values / bound)
 
 
-class ConditionerDense(keras.layers.Layer):
+class WeightNormConditionerDense(keras.layers.Layer):
     """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
 
-    Without weight normalisation it is `x · v + b`.
+    Without weight normalisation it is `x · v + b`. Files have its weights under the
+    name of the class, which has to stay.
 
     Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with only
     the rows that its columns see: masked entries are neither stored nor trained, except
@@ -193,7 +194,7 @@ class Conditioner(keras.layers.Layer):
         sizes = [*self.hidden_units, 2 * num_outputs]
         scales = [1.0] * len(self.hidden_units) + [self.initial_scale]
         self.dense_layers = [
-            ConditionerDense(
+            WeightNormConditionerDense(
                 units, scale, mask, self.weight_norm, name=f"dense_{index}"
             )
             for index, (units, scale, mask) in enumerate(

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bhn_tf.flows import MADE, CouplingConditioner, made_masks
-from bhn_tf.flows.conditioners import ConditionerDense, soft_bound
+from bhn_tf.flows.conditioners import WeightNormConditionerDense, soft_bound
 from tests.flows.weights import randomize
 
 HIDDEN = [(), (8,), (8, 5), (1,), (3, 200)]
@@ -110,7 +110,7 @@ def test_the_scale_of_the_last_layer_is_the_size_of_fresh_outputs(make, weight_n
 
 def test_without_weight_norm_a_layer_is_a_plain_product():
     mask = made_masks(40, [24])[0]
-    layer = ConditionerDense(24, 1.0, mask, weight_norm=False)
+    layer = WeightNormConditionerDense(24, 1.0, mask, weight_norm=False)
     layer.build((None, 40))
     assert [weight.name for weight in layer.weights[-2:]] == ["direction_2", "bias"]
     inputs = tf.random.stateless_normal([8, 40], [1, 2])
@@ -187,7 +187,7 @@ def test_shift_and_log_scale_differ():
 def test_a_masked_layer_in_blocks_equals_the_masked_matrix(units):
     num_inputs = 400
     mask = made_masks(num_inputs, [units])[0]
-    layer = ConditionerDense(units, 0.5, mask)
+    layer = WeightNormConditionerDense(units, 0.5, mask)
     layer.build((None, num_inputs))
     randomize(layer, 0.3)
     assert len(layer.directions) > 1
