@@ -34,8 +34,8 @@ def soft_bound(values, bound: float) -> tf.Tensor:
 class WeightNormConditionerDense(keras.layers.Layer):
     """A dense layer `x · (r v/‖v‖) + b`, float32, with an optional mask on `v`.
 
-    Without weight normalisation it is `x · v + b`. Files have its weights under the
-    name of the class, which has to stay.
+    Without weight normalisation it is `x · v + b`. Keras finds its weights in files by
+    the name of the class, which therefore stays.
 
     Half of a MADE's matrix is masked, so v is kept in blocks of columns, each with only
     the rows that its columns see: masked entries are neither stored nor trained, except
