@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -695,6 +696,25 @@ def test_a_step_may_be_a_bijector_alone():
     assert log_det.shape == (6,)
 
 
+def test_names_in_files_stay(tmp_path):
+    """Keras names what is in a list after its class: a new name loses old files."""
+    model = keras.Sequential([keras.Input((3,)), RealNVP(1, (4,))])
+    model.save_weights(tmp_path / "m.weights.h5")
+    names = []
+    with h5py.File(tmp_path / "m.weights.h5") as file:
+        file.visit(names.append)
+    conditioner = "flow_steps/coupling/conditioner/dense_layers"
+    for layer in ("weight_norm_conditioner_dense", "weight_norm_conditioner_dense_1"):
+        assert f"layers/real_nvp/{conditioner}/{layer}/vars/2" in names
+
+
+def test_a_distribution_lists_each_weight_once_in_a_scope():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        hypernet = built(RealNVP(1, (4,)), 3)
+        kept = hypernet.distribution
+    assert len(kept.trainable_variables) == len(hypernet.trainable_variables)
+
+
 class Held(flows.FlowStep):
     """A step whose variable is TensorFlow's, not Keras's."""
 
@@ -757,6 +777,52 @@ def hypernet_of(steps):
 def test_steps_that_would_be_no_flow_are_refused(steps, error, message):
     with pytest.raises(error, match=message):
         hypernet_of(steps).build((None, 3))
+
+
+class Scaled(flows.FlowStep):
+    """Linear, so that TFP has one log-determinant for all rows."""
+
+    def build(self, input_shape):
+        self.log_scale = self.add_weight(name="log_scale", shape=input_shape[-1:])
+
+    @property
+    def bijector(self):
+        return tfb.Scale(log_scale=self.log_scale.value)
+
+
+class Turned(flows.FlowStep):
+    """Keeps volumes, and says so by a plain number."""
+
+    def call(self, inputs):
+        return inputs[..., ::-1], 0.0
+
+    @property
+    def bijector(self):
+        return tfb.Permute([2, 1, 0])
+
+
+class Late(flows.FlowStep):
+    """Its network has weights only when it has been called."""
+
+    def build(self, input_shape):
+        self.network = keras.layers.Dense(input_shape[-1] - 1, dtype="float32")
+
+    @property
+    def bijector(self):
+        return tfb.RealNVP(
+            num_masked=1,
+            shift_and_log_scale_fn=lambda passed, _: (self.network(passed), None),
+        )
+
+
+@pytest.mark.parametrize(("kind", "num_weights"), [(Scaled, 1), (Turned, 0), (Late, 2)])
+def test_steps_of_ones_own_that_are_a_flow_are_taken(kind, num_weights):
+    step = kind(name="step")
+    hypernet = built(hypernet_of([step]), 3, 0.3)
+    assert len(step.weights) == num_weights
+    values, log_prob = hypernet.sample_and_log_prob(6, seed=1)
+    expected = hypernet.distribution.log_prob(values.numpy())
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_step_may_be_used_twice():

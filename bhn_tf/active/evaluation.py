@@ -17,8 +17,13 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
         batch_size: Rows of a batch, for arrays.
         seed: Seed of the draws, for models that take one.
     """
-    # A network of one's own may have uncertainties and Keras's `evaluate`.
-    takes_seed = "seed" in inspect.signature(model.evaluate).parameters
+    # A network of one's own may have uncertainties and Keras's `evaluate`; one that is
+    # derived from the library's may hand on what it is given as `**kwargs`.
+    takes_seed = any(
+        "seed" in inspect.signature(kind.evaluate).parameters
+        for kind in type(model).__mro__
+        if "evaluate" in vars(kind)
+    )
     is_arrays = isinstance(validation_data, tuple | list)
     x, y, sample_weight = unpacked_validation(validation_data)
     logs = model.evaluate(

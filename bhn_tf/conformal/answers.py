@@ -76,8 +76,8 @@ class OutputAnswers:
     def scores(self, x, y, raws, seed):
         """Conformity scores of calibration labels, [B, ...], and uncertainty scores.
 
-        With the latter, under the name "is_held", of a score that is a user's function:
-        whether the interval for a label's score holds the label.
+        With the latter, under the name "missed_by", of a score that is a user's
+        function: how far a label is from the interval for its own score.
         """
         if self.makes_intervals:
             predictive = Predictive(self._likelihood, raws)
@@ -86,8 +86,8 @@ class OutputAnswers:
             if not isinstance(self._score, CustomIntervalConformity):
                 return scores, predictive.answers
             lower, upper = self.interval(raws, scores)
-            is_held = (lower <= y) & (y <= upper)
-            return scores, {**predictive.answers, "is_held": is_held}
+            missed_by = tf.nn.relu(tf.maximum(lower - y, y - upper))
+            return scores, {**predictive.answers, "missed_by": missed_by}
         p = self.probabilities(raws)
         scores = self._of_classes(x, p, seed)
         own = tf.gather(scores, y, batch_dims=1)[:, tf.newaxis]

@@ -283,7 +283,10 @@ class CustomIntervalConformity(IntervalConformity):
         def outside(distance, sign):
             y = mean + sign * tf.maximum(distance, 0.0)
             # Falls further at negative distances, so that there is one crossing.
-            excess = self.function(y, predictive.answers) - threshold - 2 * tolerance
+            scores = self.function(y, predictive.answers)
+            # Also where 0 or infinity, which have no tolerance, are the threshold.
+            is_inside = scores <= threshold
+            excess = tf.where(is_inside, -1.0, scores - threshold - 2 * tolerance)
             return excess + tf.minimum(distance, 0.0)
 
         def reach(sign):

@@ -67,12 +67,20 @@ class ConditionedStep(FlowStep):
     ):
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
-        self.conditioner_options = {
-            "hidden_units": hidden_units,
-            "max_log_scale": max_log_scale,
-            "max_shift": max_shift,
-            "weight_norm": weight_norm,
-            "initial_scale": initial_scale,
+        self.max_log_scale = max_log_scale
+        self.max_shift = max_shift
+        self.weight_norm = weight_norm
+        self.initial_scale = initial_scale
+
+    @property
+    def conditioner_options(self) -> dict:
+        """The arguments of the conditioner."""
+        return {
+            "hidden_units": self.hidden_units,
+            "max_log_scale": self.max_log_scale,
+            "max_shift": self.max_shift,
+            "weight_norm": self.weight_norm,
+            "initial_scale": self.initial_scale,
         }
 
     @staticmethod
@@ -161,7 +169,7 @@ class Permutation(FlowStep):
         self.permutation = given.astype("int32")
 
     def build(self, input_shape):
-        if input_shape[-1] != self.permutation.size:
+        if input_shape[-1] not in (None, self.permutation.size):
             raise ValueError(
                 f"The permutation of {self.name!r} is of {self.permutation.size} "
                 f"entries, and the flow is over D = {input_shape[-1]}."

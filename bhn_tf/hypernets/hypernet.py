@@ -103,8 +103,7 @@ class Hypernet(keras.layers.Layer):
             # One that is used twice has its weights by now.
             if not step.built:
                 step.build((None, event_size))
-        own_variables = keras_adapter.tensorflow_variables(self)
-        check_built_steps(self.flow_steps, event_size, own_variables)
+        check_built_steps(self.flow_steps, event_size, self)
 
     @property
     def _steps(self) -> list[FlowStep]:
@@ -138,7 +137,7 @@ class Hypernet(keras.layers.Layer):
             self._base_distribution(), tfb.Chain(bijectors)
         )
         # Where TFP finds variables; those of Keras's layers it does not see.
-        distribution.weights = keras_adapter.tensorflow_variables(self)
+        distribution.weights = [weight.value for weight in self.weights]
         return distribution
 
     def _base_distribution(self):

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bhn_tf
 from bhn_tf import active
+from bhn_tf.active import evaluation
 from bhn_tf.uncertainty import SCORES
 from tests import networks
 from tests.active import learners
@@ -311,6 +313,17 @@ class WithUncertainty(keras.Model):
 
     def predict_uncertainty(self, x, num_samples=1, seed=None, **kwargs):
         return {"mutual_information": 1.0 - self.predict(x, **kwargs).max(axis=1)}
+
+
+def test_a_derived_model_that_hands_on_arguments_is_evaluated_with_the_seed():
+    class Reporting(bhn_tf.BayesianHypernet):
+        def evaluate(self, *args, **kwargs):
+            return super().evaluate(*args, **kwargs)
+
+    model = Reporting(networks.sequential(), "mean_field", num_examples=20)
+    networks.compiled(model)
+    first, second = (evaluation.evaluate(model, pool(20), 10, 5) for _ in range(2))
+    assert first["val_nll"] == second["val_nll"]
 
 
 def test_a_model_of_ones_own_is_evaluated_by_keras():

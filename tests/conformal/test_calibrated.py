@@ -402,6 +402,31 @@ def test_functions_that_promise_nothing_are_refused(score, message, regressor):
         calibrate(regressor, Y, score=score)
 
 
+@keras.saving.register_keras_serializable("tests")
+def insensitive(y, answers):
+    return tf.nn.relu(tf.abs(y - answers["mean"]) - 0.5)
+
+
+@keras.saving.register_keras_serializable("tests")
+def log_cosh(y, answers):
+    """Has few digits at the mean, where it is a difference of nearly equal numbers."""
+    distance = 0.05 * tf.abs(y - answers["mean"])
+    return distance + tf.nn.softplus(-2 * distance) - tf.math.log(2.0)
+
+
+@keras.saving.register_keras_serializable("tests")
+def overflowing(y, answers):
+    return tf.exp(100 * tf.abs(y - answers["mean"]))
+
+
+@pytest.mark.parametrize("score", [insensitive, log_cosh, overflowing])
+def test_functions_that_are_flat_rounded_or_infinite_hold_their_share(score, regressor):
+    calibrated = calibrate(regressor, Y, score=score)
+    for level in (0.1, 0.9):
+        lower, upper = calibrated.predict_interval(X, level=level, verbose=0)
+        assert np.mean((lower <= Y) & (upper >= Y)) >= level
+
+
 def test_a_function_gives_each_class_a_score(classifier):
     with pytest.raises(ValueError, match="a score for each class of each row"):
         calibrate(classifier, CLASSES, score=of_one_class)

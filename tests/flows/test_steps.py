@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bhn_tf.flows import (
     Coupling,
+    CouplingConditioner,
     ElementwiseAffine,
     InverseAutoregressive,
     Permutation,
@@ -147,3 +148,25 @@ def test_what_is_no_permutation_is_refused(given):
     """Entries that are taken twice, or not at all, have no density."""
     with pytest.raises(ValueError, match="each of 0, 1, ..., D - 1 once"):
         Permutation(given)
+
+
+def test_a_subclass_may_make_a_conditioner_of_its_own():
+    """It finds the arguments as attributes of their names."""
+
+    class Narrow(Coupling):
+        def build(self, input_shape):
+            super().build(input_shape)
+            self.conditioner = CouplingConditioner(
+                1, self.hidden_units, self.max_log_scale, self.max_shift
+            )
+
+    step = Narrow((4,), max_log_scale=0.25, max_shift=None)
+    step.build((None, 2))
+    assert step.conditioner.max_log_scale == 0.25
+    assert step.conditioner.max_shift is None
+
+
+def test_a_permutation_takes_inputs_of_a_size_not_yet_known():
+    inputs = keras.Input((None,))
+    model = keras.Model(inputs, Permutation([1, 0])(inputs))
+    np.testing.assert_array_equal(model(np.array([[3.0, 4.0]]))[0], [[4.0, 3.0]])
