@@ -20,7 +20,7 @@ def evaluate(model, validation_data, batch_size: int | None, seed: int) -> dict:
     # A network of one's own may have uncertainties and Keras's `evaluate`; one that is
     # derived from the library's may hand on what it is given as `**kwargs`.
     takes_seed = any(
-        "seed" in inspect.signature(kind.evaluate).parameters
+        "seed" in inspect.signature(vars(kind)["evaluate"]).parameters
         for kind in type(model).__mro__
         if "evaluate" in vars(kind)
     )
