@@ -51,6 +51,7 @@ def test_weights_that_the_last_step_breaks_are_found_at_the_end_of_the_epoch():
         _fit(lambda model: model.primary.layers[-1].bias, step=2)
 
 
+@pytest.mark.slow
 def test_moving_statistics_are_looked_at():
     x, y = networks.data(12)
     inputs = keras.Input((networks.NUM_FEATURES,))

@@ -23,6 +23,7 @@ def import_with(code: str, **environment) -> str:
     return process.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "command"),
     [

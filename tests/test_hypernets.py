@@ -84,6 +84,7 @@ def test_density_follows_from_the_change_of_variables(name, size):
     np.testing.assert_allclose(log_prob, expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", [lambda: RealNVP(2, (16,)), lambda: IAF(2, (16,))])
 def test_1024_values(make):
     hypernet = built(make(), 1024, 0.05)

@@ -189,7 +189,7 @@ def test_saved_served_and_local_answers_are_one(tmp_path, regressor, several):
         np.testing.assert_allclose(elsewhere["mean"], mean, rtol=1e-6)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_draws_are_those_of_predict(name, tmp_path):
     model = networks.compiled(MODELS[name]())
@@ -419,6 +419,7 @@ def overflowing(y, answers):
     return tf.exp(100 * tf.abs(y - answers["mean"]))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("score", [insensitive, log_cosh, overflowing])
 def test_functions_that_are_flat_rounded_or_infinite_hold_their_share(score, regressor):
     calibrated = calibrate(regressor, Y, score=score)
@@ -503,6 +504,7 @@ def test_what_the_model_refuses_is_refused(x, words, classifier):
             ask(x, verbose=0)
 
 
+@pytest.mark.slow
 def test_sparse_rows_are_rows(classifier):
     x = scipy.sparse.csr_matrix(X)
     sparse = conformal.calibrate(classifier, x, CLASSES, num_samples=3, by=COLOURS)

@@ -124,6 +124,7 @@ def test_units_of_the_targets_do_not_matter():
         np.testing.assert_allclose(found, plain, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_prediction_of_nan_has_an_interval_of_nan(predictive):
     raws = tf.constant([[[np.nan], [0.0]]])
     for score in SCORES:

@@ -177,6 +177,7 @@ def test_too_sure(classifier):
     assert ("too_sure", found.layers[0].name) not in names
 
 
+@pytest.mark.slow
 def test_too_wide_and_too_few_draws(classifier):
     model, _ = classifier
     with spoiled(model) as affine:

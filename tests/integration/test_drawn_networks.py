@@ -48,7 +48,7 @@ def drawn_and_expected(network, random):
     return model, x, model.draw(scales=g), np.asarray(model(x, scales=g))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "random", ["scale", "scale_and_bias", "rank_one", "kernel_and_bias"]
 )

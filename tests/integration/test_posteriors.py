@@ -137,6 +137,7 @@ def test_mean_field_learns_the_closest_independent_gaussians(correlation):
     assert abs(np.corrcoef(samples.T)[0, 1]) < 0.02
 
 
+@pytest.mark.slow
 def test_mean_field_is_exact_for_orthogonal_inputs():
     samples = draws(fitted("mean_field", 0.0))
     np.testing.assert_allclose(

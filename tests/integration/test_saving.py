@@ -201,7 +201,7 @@ def test_not_built_is_loaded_not_built(tmp_path):
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", networks.PRIMARIES)
 def test_weights_file_fits_a_model_built_anew(name, tmp_path):
     x, y = continuation.data()

@@ -336,6 +336,7 @@ def test_several_waiting_times():
     assert 0 < regressor.score(X, both) < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("y", "advice"),
     [
@@ -398,6 +399,7 @@ def of_two_outputs(raw):
     return tfp.distributions.Gumbel(raw[..., :1], scale)
 
 
+@pytest.mark.slow
 def test_a_distribution_of_more_outputs_needs_a_network():
     options = {"likelihood": Distribution(of_two_outputs), "epochs": 1}
     with pytest.raises(ValueError, match="Give `network=`"):

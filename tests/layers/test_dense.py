@@ -28,6 +28,7 @@ def test_options(options):
     check_equals_keras(WeightNormDense, {"units": 3, **options}, (4, 5))
 
 
+@pytest.mark.slow
 def test_a_single_input():
     check_layer(WeightNormDense, {"units": 3}, (4, 1))
 

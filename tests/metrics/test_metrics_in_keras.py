@@ -63,7 +63,7 @@ OF_TARGETS = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ["num_targets", "each"], [(1, ()), (1, (1,)), (3, ()), (3, (1,)), (3, (3,))]
 )
@@ -155,6 +155,7 @@ def test_masked_tokens_do_not_count():
 
 
 # Keras 3.15 reads its own variables so that NumPy 2.4 warns.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_saved_model_keeps_its_metrics(tmp_path):
     x, y = data()

@@ -81,6 +81,7 @@ def evaluated_model():
     return model
 
 
+@pytest.mark.slow
 def test_terms_of_the_bound(evaluated_model):
     """`evaluate` logs what public draws and densities give by hand."""
     model = evaluated_model

@@ -66,7 +66,7 @@ def assert_answers_of_floats(model):
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [

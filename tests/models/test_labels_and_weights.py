@@ -340,6 +340,7 @@ def test_noise_starts_at_targets_in_a_list_of_one():
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "weights", "advice"),
     [

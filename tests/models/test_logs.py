@@ -47,7 +47,7 @@ def assert_evaluates_as_named(model):
     return logs
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [alone, inside])
 def test_terms_and_compiled_metrics_keep_their_names(network):
     likelihood = bhn_tf.likelihoods.Categorical(from_logits=True)
@@ -171,6 +171,7 @@ def test_a_compiled_metric_does_not_hide_behind_a_term(argument, name):
         np.testing.assert_array_equal(value, old)
 
 
+@pytest.mark.slow
 def test_outputs_have_terms_too_and_other_names_are_free():
     inputs = keras.Input((3,))
     outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}

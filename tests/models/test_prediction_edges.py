@@ -72,6 +72,7 @@ def test_interval_of_classes_is_refused():
             model.predict_interval(x, level=level, verbose=0)
 
 
+@pytest.mark.slow
 def test_without_anything_random(caplog):
     x, y = networks.data(9)
     model = networks.compiled(bhn_tf.BayesianHypernet(networks.plain()))

@@ -51,6 +51,7 @@ def model_with(layer):
     return networks.compiled(networks.bayesian(keras.Model(inputs, outputs)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("layer", "unread"),
     [(Forgetful, "gate/scale"), (Compiled, "inner/scale")],

@@ -267,7 +267,7 @@ def test_data_may_ask(model, kind):
         assert_same(answer, batches.answers[0], "inner")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["on_epoch_begin", "on_train_batch_begin"])
 def test_evaluating_before_the_first_step_leaves_its_metrics_alone(moment):
     x, y = data()

@@ -81,7 +81,7 @@ def test_class_numbers_are_keys_in_every_type(model, key):
     model.train_on_batch(X, Y, class_weight={key: np.float32(2.0)})
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "int8", "float16", "float64"])
 def test_negative_weights_of_a_data_set_are_refused(model, dtype):
     weights = np.where(Y == 1, -1, 1).astype(dtype)

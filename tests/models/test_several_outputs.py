@@ -107,7 +107,7 @@ def test_labels_by_name_and_in_a_list_are_the_same(data):
     assert by_name == pytest.approx(listed)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
     x, _, _ = data

@@ -153,7 +153,7 @@ def largest(y, p):
     return tf.reduce_max(p)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_missing_labels_and_metrics_of_all_kinds(run_eagerly):
     network = keras.Sequential([keras.Input((STEPS, 2)), keras.layers.Dense(3)])
@@ -190,6 +190,7 @@ def test_metrics_do_not_see_what_is_masked():
             assert logs[name] == pytest.approx(expected[name], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_metrics_of_several_outputs_see_what_counts_in_each():
     model = bhn_tf.baselines.Deterministic(
         two_outputs(), {"steps": "gaussian", "whole": "gaussian"}
@@ -257,6 +258,7 @@ def test_metrics_of_weighted_answers_of_yes_or_no():
         model.evaluate(X, y, **arguments)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_masked", [False, True])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_metrics_of_steps_whose_labels_lack_the_last_axis(is_masked, is_weighted):

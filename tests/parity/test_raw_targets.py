@@ -37,6 +37,7 @@ def test_raw_targets_are_warned_of_with_the_mend():
         model_of().fit(X[:20], Y[:20], verbose=0)
 
 
+@pytest.mark.slow
 def test_units_are_told_before_anything_is_judged():
     """Weights that were trained in raw units would mean something else after `fit`."""
     x, y = X[:20], Y[:20]

@@ -236,6 +236,7 @@ def test_several_inputs_and_outputs(names, as_dictionary, arguments, outputs, tm
         assert samples[f"{outputs[1]}_samples"].shape == (5, 4, 1)
 
 
+@pytest.mark.slow
 def test_columns_and_outputs_in_an_order_of_their_own(tmp_path):
     """Keras flattens an `OrderedDict` in its own order, not by name."""
     left, right = (keras.Input((2,), name=name) for name in ("left", "right"))

@@ -49,7 +49,7 @@ def sample(function, x, num_samples, seed):
     return function(**{name: tf.constant(x)}, **scalars)["samples"].numpy()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("num_samples", [1, 2, 5])
 def test_the_same_seed_has_the_same_samples(served, num_samples):
     model, function, _ = served

@@ -201,6 +201,7 @@ def test_a_calibrated_model_over_rest(calibrated):
             serve_check.run(dataclasses.replace(config, frozen=False))
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_over_grpc(calibrated, tmp_path):
     path, folder = calibrated
     with grpc_server(path) as address:
