@@ -92,12 +92,9 @@ class Flow(Hypernet):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
-            "hidden_units": list(self.hidden_units),
-            "max_log_scale": self.max_log_scale,
             "permutation_seed": self.permutation_seed,
-            "max_shift": self.max_shift,
-            "weight_norm": self.weight_norm,
-            "initial_scale": self.initial_scale,
+            **self._conditioner_options,
+            "hidden_units": list(self.hidden_units),
         }
 
     @classmethod
