@@ -218,6 +218,8 @@ def _hamiltonian(config: Config, model, x, y) -> tuple[dict, np.ndarray]:
         num_burnin_steps=config.num_burnin_steps,
         num_chains=config.num_chains,
         seed=config.seed,
+        # To compile it takes longer than the few steps of a smoke run.
+        jit_compile=not config.is_smoke,
         progress=methods.print_steps,
     )
     diagnostics = {

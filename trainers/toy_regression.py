@@ -205,7 +205,9 @@ def _hamiltonian(config: Config, folder: RunFolder, panel, model, x, y):
         else config.num_burnin_steps,
         num_chains=config.num_chains,
         seed=config.seed,
-        max_tree_depth=8 if config.is_smoke else 10,
+        max_tree_depth=4 if config.is_smoke else 10,
+        # To compile it takes longer than the few steps of a smoke run.
+        jit_compile=not config.is_smoke,
         progress=methods.print_steps,
     )
     folder.checkpoints.save_arrays(f"{panel}-hmc", found._asdict())

@@ -74,6 +74,7 @@ def test_rotated_digits_are_found_within_200_rows(digits):
     assert 300 < monitor.alarm_at <= 500
 
 
+@pytest.mark.slow
 def test_digits_that_have_not_changed_alarm_as_rarely_as_stated(digits):
     calibrated, x, _ = digits
     new = calibrated.predict_uncertainty(x, verbose=0)["predictive_entropy"]

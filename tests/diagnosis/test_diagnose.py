@@ -94,6 +94,7 @@ def set_stddevs(affine, stddev, layer=slice(None)):
     affine.log_stddev.assign(log_stddev)
 
 
+@pytest.mark.slow
 def test_a_healthy_classifier(classifier):
     model, _ = classifier
     found, names = diagnose(model, CLASSES_TEST)

@@ -89,6 +89,7 @@ def test_a_step_in_a_keras_model_survives_a_file(step, size, tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_inverse_of_64_entries():
     x = noise(5, 64).numpy()
     for name, make in STEPS.items():

@@ -167,6 +167,7 @@ def test_saved_model_keeps_its_metrics(tmp_path):
     np.testing.assert_allclose(again.evaluate(x, y, verbose=0), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_early_stopping_knows_the_direction():
     x, y = data()
     model = classifier(metrics=[ExpectedCalibrationError()], optimizer="sgd")

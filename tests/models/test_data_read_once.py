@@ -32,6 +32,7 @@ def compiled(**kwargs):
     return model
 
 
+@pytest.mark.slow
 def test_every_batch_is_used():
     model = compiled(num_examples=20)
     arguments = {"num_samples": 2, "seed": 1, "verbose": 0}
@@ -63,6 +64,7 @@ def test_nothing_left_to_train_on_is_no_silent_success(epochs):
         model.fit(regression_once(), epochs=epochs, verbose=0)
 
 
+@pytest.mark.slow
 def test_an_epoch_without_batches_after_one_with_some_is_as_in_keras():
     history = compiled(num_examples=20).fit(once(), epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()

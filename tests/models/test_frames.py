@@ -49,6 +49,7 @@ def answers(x, y):
     ]
 
 
+@pytest.mark.slow
 def test_a_frame_is_the_array_of_its_numbers():
     y = FRAME["rooms"].to_numpy("int64")
     assert answers(FRAME, FRAME["rooms"]) == answers(ARRAY, y)

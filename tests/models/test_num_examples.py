@@ -268,8 +268,8 @@ def test_set_number_holds_for_later_fits(model):
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "10", float("nan")])
 def test_what_is_no_number_of_examples_is_refused(value):
     with pytest.raises(ValueError, match="num_examples"):
-        networks.bayesian(num_examples=value)
-    model = networks.bayesian()
+        networks.bayesian(hypernet="mean_field", num_examples=value)
+    model = networks.bayesian(hypernet="mean_field")
     with pytest.raises(ValueError, match="num_examples"):
         model.num_examples = value
     assert model.num_examples is None

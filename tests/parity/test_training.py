@@ -227,6 +227,7 @@ def test_compile_twice():
     assert "mse" not in history
 
 
+@pytest.mark.slow
 def test_without_an_optimizer_a_model_evaluates(tmp_path):
     stock, model = twins()
     stock.compile(None, crossentropy(), metrics=["accuracy"])
