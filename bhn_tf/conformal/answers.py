@@ -4,11 +4,7 @@ import keras
 import tensorflow as tf
 
 from bhn_tf import keras_adapter
-from bhn_tf.conformal.interval_scores import (
-    CustomIntervalConformity,
-    IntervalConformity,
-    Predictive,
-)
+from bhn_tf.conformal.interval_scores import IntervalConformity, Predictive
 from bhn_tf.conformal.row_numbers import uniform_of_rows
 from bhn_tf.conformal.set_scores import set_of
 from bhn_tf.conformal.temperature import tempered
@@ -83,7 +79,7 @@ class OutputAnswers:
             predictive = Predictive(self._likelihood, raws)
             y = tf.cast(y, predictive.mean.dtype)
             scores = self._score.of_targets(predictive, y)
-            if not isinstance(self._score, CustomIntervalConformity):
+            if not self._score.is_searched:
                 return scores, predictive.answers
             lower, upper = self.interval(raws, scores)
             missed_by = tf.nn.relu(tf.maximum(lower - y, y - upper))

@@ -107,6 +107,9 @@ class IntervalConformity:
     #: Whether bounds are computed from the mean; otherwise they are quantiles.
     is_around_mean = True
 
+    #: Whether bounds are searched for, of a function about which nothing is known.
+    is_searched = False
+
     def of_targets(self, predictive, y) -> tf.Tensor:
         """Returns the score of each target; higher is stranger.
 
@@ -267,6 +270,8 @@ class CustomIntervalConformity(IntervalConformity):
             are smallest at the mean and grow on both sides of it. To be saved, it must
             be registered (`keras.saving.register_keras_serializable`).
     """
+
+    is_searched = True
 
     def __init__(self, function):
         warn_unless_registered(function)
