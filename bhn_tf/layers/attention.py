@@ -4,6 +4,7 @@ import keras
 
 from bhn_tf.layers.einsum_dense import WeightNormEinsumDense
 from bhn_tf.layers.random_parts import RandomParts
+from bhn_tf.layers.weight_norm import NotQuantised
 
 _ARGUMENTS = (
     "name",
@@ -34,10 +35,7 @@ class _WeightNormAttention(RandomParts):
         super().__setattr__(name, value)
 
     def quantize(self, *args, **kwargs):
-        raise ValueError(
-            f"{type(self).__name__} does not support quantisation. `model.draw()` "
-            "gives an ordinary network to quantise."
-        )
+        raise NotQuantised(self)
 
 
 def _arguments_of(projection) -> dict:

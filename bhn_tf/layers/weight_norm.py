@@ -36,6 +36,21 @@ class SharedByDraws(NamedTuple):
     product: tf.Tensor | None
 
 
+class NotQuantised(ValueError, NotImplementedError):
+    """A layer stays as it is: Keras's `Model.quantize` warns so, and goes on.
+
+    Args:
+        layer: The layer.
+    """
+
+    def __init__(self, layer):
+        super().__init__(
+            f"{layer.name!r} stays as it is: {type(layer).__name__} does not support "
+            "quantisation, since its kernel is a direction. `draw()` of a model that "
+            "`bhn_tf.from_keras` made gives an ordinary network to quantise."
+        )
+
+
 class WeightNorm(RandomLayer):
     """Mixin before a Keras layer with a kernel: weight normalisation, random scales.
 
@@ -303,10 +318,7 @@ class WeightNorm(RandomLayer):
         )
 
     def quantize(self, *args, **kwargs):
-        raise ValueError(
-            f"{type(self).__name__} does not support quantisation. `model.draw()` "
-            "gives an ordinary network to quantise."
-        )
+        raise NotQuantised(self)
 
     def get_config(self):
         return {

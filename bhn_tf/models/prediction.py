@@ -295,6 +295,18 @@ class Prediction(keras.Model):
         """
         return self._compiled_functions.function(name, function)
 
+    def quantize(self, *args, **kwargs):
+        """Quantises layers as in Keras; those with generated values stay as they are.
+
+        Args:
+            *args, **kwargs: As in Keras.
+        """
+        try:
+            super().quantize(*args, **kwargs)
+        finally:
+            # They read the kernels that there were before.
+            self._forget_compiled_answers()
+
     def _forget_compiled_answers(self):
         self._compiled_answers = None
         self._compiled_functions = CompiledAnswers()

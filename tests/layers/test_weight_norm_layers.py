@@ -64,6 +64,21 @@ def test_methods_that_would_replace_the_kernel_are_refused():
         layer.quantize("int8")
 
 
+@pytest.mark.filterwarnings("ignore:.*have a `quantize` method")
+def test_a_network_is_quantised_around_weight_normalised_layers():
+    """As with all layers that cannot be: Keras warns, and goes on to the next."""
+    attention = layers.WeightNormMultiHeadAttention(1, 4)
+    inputs = keras.Input((3, 4))
+    hidden = keras.layers.Dense(4)(WeightNormDense(4, name="stays")(inputs))
+    network = keras.Model(inputs, keras.layers.Dense(2)(attention(hidden, hidden)))
+    with pytest.warns(UserWarning, match="stays as it is.*`bhn_tf.from_keras") as found:
+        network.quantize("int8")
+    assert sum(str(each.message).startswith("'stays'") for each in found) == 1
+    modes = [getattr(layer, "quantization_mode", None) for layer in network.layers]
+    assert [mode for mode in modes if mode] == ["int8", "int8"]
+    assert network(np.ones([2, 3, 4])).shape == (2, 3, 2)
+
+
 @pytest.mark.parametrize("random", WeightNorm.GENERATED)
 def test_unbuilt_layer_says_what_to_do(random):
     layer = WeightNormDense(3, random=random)

@@ -34,6 +34,24 @@ def regression():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*have a `quantize` method")
+def test_answers_are_those_of_the_quantised_network():
+    dense = keras.layers.Dense(5, activation="tanh")
+    network = keras.Sequential(
+        [keras.Input((networks.NUM_FEATURES,)), dense, WeightNormDense(3)]
+    )
+    model, asked = networks.bayesian(network), {"num_samples": 2, "seed": 1}
+    x, _ = networks.data(5)
+    before = model.predict(x, verbose=0, **asked)
+    with pytest.warns(UserWarning, match="WeightNormDense does not support quantis"):
+        model.quantize("int8")
+    assert dense.quantization_mode == "int8"
+    found = model.predict(x, verbose=0, **asked)
+    assert 0 < np.abs(found - before).max() < 0.1
+    raw = [model(x, scales=scales) for scales in model.sample_scales(2, seed=1)]
+    np.testing.assert_allclose(found, np.mean(tf.nn.softmax(raw), axis=0), rtol=1e-4)
+
+
 CALLS = ["predict", "predict_samples", "predict_uncertainty"]
 
 
