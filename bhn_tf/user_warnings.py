@@ -37,14 +37,23 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=stacklevel)
 
 
-def warn_unless_registered(function) -> None:
-    """Warns of a function that Keras would silently save but could not load again."""
-    kind = function if isinstance(function, types.FunctionType) else type(function)
+def warn_unless_registered(given) -> None:
+    """Warns of what Keras would silently save but could not load again.
+
+    Args:
+        given: A function, or an object of a class that may be the user's own.
+    """
+    kind = given if isinstance(given, types.FunctionType) else type(given)
     name = keras.saving.get_registered_name(kind)
-    if keras.saving.get_registered_object(name) is None:
-        warn_user(
-            f"{function!r} is not registered: a saved model will be loaded only with "
-            "`custom_objects` (with a lambda, only with `safe_mode=False`). Write it "
-            "as `def` with a name of its own, behind "
-            "`@keras.saving.register_keras_serializable()`.",
-        )
+    if keras.saving.get_registered_object(name) is not None:
+        return
+    if hasattr(given, "get_config"):
+        what, but, mend = f"The class {kind.__name__}", "", "Write its class"
+    else:
+        what, but = repr(given), " (with a lambda, only with `safe_mode=False`)"
+        mend = "Write it as `def` with a name of its own,"
+    warn_user(
+        f"{what} is not registered: a saved model will be loaded only with "
+        f"`custom_objects`{but}. {mend} behind "
+        "`@keras.saving.register_keras_serializable()`.",
+    )

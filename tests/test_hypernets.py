@@ -4,6 +4,7 @@ import copy
 import functools
 import itertools
 import json
+import warnings
 
 import h5py
 import keras
@@ -850,6 +851,30 @@ def test_what_is_nearly_a_hypernet_is_refused_with_what_to_do(identifier, advice
         hypernets.get(identifier)
 
 
+@pytest.mark.few(1)
+@every_hypernet
+def test_a_number_of_draws_is_an_integer_or_a_tensor(name):
+    hypernet = built(MAKE[name](), 3)
+    for number in (-1, 0, 1.5, True, "2", None):
+        with pytest.raises(ValueError, match="`num_samples` to be an integer of at"):
+            hypernet.sample_and_log_prob(number)
+    spec = tf.TensorSpec([], tf.int32)
+    traced = tf.function(hypernet.sample_and_log_prob, input_signature=[spec])
+    for number in (np.int64(2), tf.constant(2)):
+        assert hypernet.sample_and_log_prob(number)[0].shape == (2, 3)
+    assert traced(tf.constant(2))[0].shape == (2, 3)
+
+
+def test_a_class_that_files_cannot_name_is_warned_of():
+    network = keras.Sequential([keras.Input((3,)), WeightNormDense(2)])
+    with pytest.warns(UserWarning, match="class Own is not registered.*its class"):
+        bhn_tf.BayesianHypernet(network, Own())
+    with warnings.catch_warnings(), keras.saving.custom_object_scope({"Own": Own}):
+        warnings.simplefilter("error")
+        hypernets.get(Own())
+
+
+@pytest.mark.filterwarnings("ignore:.*is not registered")
 def test_what_a_subclass_lacks_or_has_too_much_is_named():
     class Nothing(hypernets.Hypernet):
         pass

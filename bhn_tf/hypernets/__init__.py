@@ -6,6 +6,7 @@ from bhn_tf.hypernets.chunked import Chunked
 from bhn_tf.hypernets.flow import IAF, RealNVP
 from bhn_tf.hypernets.hypernet import Hypernet
 from bhn_tf.hypernets.mean_field import MeanField
+from bhn_tf.user_warnings import warn_unless_registered
 
 __all__ = ["IAF", "Chunked", "Hypernet", "MeanField", "RealNVP", "get"]
 
@@ -26,6 +27,7 @@ def get(identifier) -> Hypernet:
         ValueError: If the name is unknown or the object is no hypernet.
     """
     if isinstance(identifier, Hypernet):
+        warn_unless_registered(identifier)
         return identifier
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()

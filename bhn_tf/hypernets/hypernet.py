@@ -13,7 +13,7 @@ from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf import keras_adapter
-from bhn_tf.arguments import check_amount, fit_float32
+from bhn_tf.arguments import check_amount, check_count, fit_float32
 from bhn_tf.flows import ElementwiseAffine, FlowStep
 from bhn_tf.hypernets.own_steps import check_built_steps, checked_steps
 from bhn_tf.random import stateless_seed
@@ -156,6 +156,10 @@ class Hypernet(keras.layers.Layer):
         Returns:
             g [S, D] and log q(g) [S] in nats, both float32.
 
+        Raises:
+            ValueError: If the hypernet has no weights yet, `num_samples` is no integer
+                of at least 1 or `seed` is none of these.
+
         Example:
         ```python
         hypernet = bhn_tf.hypernets.RealNVP()
@@ -164,6 +168,8 @@ class Hypernet(keras.layers.Layer):
         ```
         """
         self._require_built()
+        if not tf.is_tensor(num_samples):
+            check_count("num_samples", num_samples, minimum=1)
         # "auto_select" takes the same algorithm, but XLA on a CPU draws far faster if
         # it is named.
         noise = tf.random.stateless_normal(

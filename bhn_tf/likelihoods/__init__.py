@@ -19,6 +19,7 @@ from bhn_tf.likelihoods.ordinal import Ordinal
 from bhn_tf.likelihoods.positive import Beta, LogNormal
 from bhn_tf.likelihoods.regression import Gaussian, Laplace, StudentT
 from bhn_tf.likelihoods.standardized import Standardized
+from bhn_tf.user_warnings import warn_unless_registered
 
 __all__ = [
     "Bernoulli",
@@ -95,6 +96,7 @@ def get(identifier) -> Likelihood:
         ValueError: If it is none of these; for a Keras loss, it says what to use.
     """
     if isinstance(identifier, Likelihood):
+        warn_unless_registered(identifier)
         return identifier
     if isinstance(identifier, dict):
         return Joint([get(part) for part in identifier.values()], list(identifier))

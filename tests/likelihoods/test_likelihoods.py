@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import warnings
 
 import keras
 import numpy as np
@@ -99,6 +100,18 @@ def test_what_a_subclass_lacks_is_named():
         with pytest.raises(NotImplementedError, match=rf"`{name}`.*Distribution"):
             method(*arguments)
         assert f"`{name}`" in likelihoods.Likelihood.__doc__
+
+
+def test_a_class_that_files_cannot_name_is_warned_of():
+    class Own(Gaussian):
+        pass
+
+    for given in (Own(), {"a": Own(), "b": "gaussian"}):
+        with pytest.warns(UserWarning, match="class Own is not registered.*its class"):
+            likelihoods.get(given)
+    with warnings.catch_warnings(), keras.saving.custom_object_scope({"Own": Own}):
+        warnings.simplefilter("error")
+        likelihoods.get(Own())
 
 
 @pytest.mark.parametrize("make", [Categorical, Bernoulli, Gaussian])
