@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bhn_tf import keras_adapter
 from bhn_tf.likelihoods.distributional import Distributional
 from bhn_tf.likelihoods.likelihood import at_least_float32, match_targets
 from bhn_tf.likelihoods.support import common_support, kept_possible
@@ -25,7 +26,8 @@ class Distribution(Distributional):
             [B, ..., C] or, for several draws, [S, B, ..., C]: index the last axis as
             `raw[..., :1]`. A saved model can be loaded only if the function is
             registered (`@keras.saving.register_keras_serializable()`); a warning says
-            so if it is not.
+            so if it is not. It has no variables of its own, which would be neither
+            trained nor saved: what is learned comes from the network.
         is_discrete: Whether labels, and so the bounds of intervals, are whole numbers.
         reduction: "sum" or "mean" over the axes of an example.
 
@@ -71,14 +73,35 @@ class Distribution(Distributional):
             found = []
 
             def trace(raw):
-                distribution = self.distribution(raw)
-                found.extend([distribution.batch_shape, distribution.event_shape])
+                with tf.variable_creator_scope(self._refuse_made):
+                    found.append(self.distribution(raw))
                 return raw
 
             spec = tf.TensorSpec(key, tf.float32)
-            tf.function(trace, autograph=False).get_concrete_function(spec)
-            self._shapes[key] = tuple(tuple(shape) for shape in found)
+            traced = tf.function(trace, autograph=False).get_concrete_function(spec)
+            (distribution,) = found
+            # A parameter that is a variable is read only when it is needed.
+            self._refuse_read((*traced.graph.variables, *distribution.variables))
+            shapes = distribution.batch_shape, distribution.event_shape
+            self._shapes[key] = tuple(tuple(shape) for shape in shapes)
         return self._shapes[key]
+
+    def _refuse_made(self, next_creator, **kwargs):
+        raise ValueError(self._of_lost_variables("makes variables"))
+
+    def _refuse_read(self, variables):
+        known = {id(each) for each in keras_adapter.tensorflow_variables(self)}
+        foreign = [each.name for each in variables if id(each) not in known]
+        if foreign:
+            raise ValueError(self._of_lost_variables(f"reads the variables {foreign}"))
+
+    def _of_lost_variables(self, what) -> str:
+        return (
+            f"The function {self.function!r} {what}, which are no weights of the "
+            "model: they would be neither trained nor saved. Let the network output "
+            "what is to be learned: by more units of its last layer, or by a layer of "
+            "your own that appends a weight, the same for all rows."
+        )
 
     def element_shape(self, raw_shape):
         return self._batch_and_event_shape(raw_shape)[0]

@@ -38,6 +38,50 @@ def test_several_numbers_of_one_event_are_judged_together():
         likelihood.interval(RAW[None], 0.9)
 
 
+VARIABLES = {
+    "tensorflow": tf.Variable(1.0),
+    "fixed": tf.Variable(1.0, trainable=False),
+    "keras": keras.Variable(1.0),
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_that_nothing_trains_or_saves_are_refused(name):
+    """Also those that TFP reads only when it is asked for a probability."""
+    variable = VARIABLES[name]
+    for function in (
+        lambda raw: tfd.Normal(raw, variable),
+        lambda raw: tfd.Normal(raw, tf.exp(variable)),
+    ):
+        with pytest.raises(ValueError, match=r"reads the var.*nor saved\. Let the"):
+            Distribution(function).log_prob(RAW, RAW)
+
+
+@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
+def test_variables_that_the_function_makes_are_refused(make):
+    def function(raw):
+        return tfd.Normal(raw, tf.convert_to_tensor(make(1.0)))
+
+    with pytest.raises(ValueError, match=r"makes variables.*nor saved\. Let the"):
+        Distribution(function).element_shape((None, 2))
+    dense = keras.layers.Dense(1)
+    with pytest.raises(ValueError, match="makes variables"):
+        Distribution(lambda raw: tfd.Normal(dense(raw), 1.0)).element_shape((None, 2))
+
+
+def test_weights_of_the_likelihood_itself_are_its_own():
+    class Learned(Distribution):
+        def __init__(self):
+            super().__init__(lambda raw: tfd.Normal(raw, tf.exp(self.log_scale)))
+            self.log_scale = self.add_weight(name="log_scale", shape=())
+
+    likelihood = Learned()
+    assert likelihood.element_shape((None, 2)) == (None, 2)
+    with tf.GradientTape() as tape:
+        found = likelihood.log_prob(RAW, RAW)
+    assert tape.gradient(found, likelihood.trainable_variables)[0] is not None
+
+
 @pytest.mark.parametrize("way", ["weight", "mask"])
 def test_a_function_may_take_its_outputs_in_any_order(way):
     """What does not count takes nothing from its neighbours in the row."""
