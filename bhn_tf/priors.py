@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bhn_tf.arguments import check_amount, fit_float32
+from bhn_tf.likelihoods.support import support
 from bhn_tf.random import stateless_seed
 
 
@@ -191,7 +192,8 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
 def require_density(distribution: tfd.Distribution) -> None:
     """Refuses whole numbers and single points, whose probabilities are no densities.
 
-    Parameters for which there is no density, such as a negative scale, are refused too.
+    Parameters for which there is no density, such as a negative scale, are refused too,
+    and so are densities over a part of the real numbers, such as the positive ones.
 
     Args:
         distribution: Over one number, or over D.
@@ -215,6 +217,26 @@ def require_density(distribution: tfd.Distribution) -> None:
             f"are, {draws.ravel()[:3].tolist()}, ...: the KL would be no number. Look "
             "at its parameters; a scale has to be above 0 and finite."
         )
+    low, high = _ends(distribution)
+    if np.isfinite(low).any() or np.isfinite(high).any():
+        raise ValueError(
+            f"The prior {distribution} has a density from {np.min(low):.4g} to "
+            f"{np.max(high):.4g} alone, and generated values may be any numbers: "
+            "beyond, the KL is infinite or NaN. Give one over all real numbers; for "
+            "values that should be positive, one around a positive number, such as "
+            "`tfd.Normal(1.0, 0.5)`."
+        )
+
+
+def _ends(distribution) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest value; those of vectors are mostly not known."""
+    repeating = tfd.Independent | tfd.Sample | tfd.BatchReshape | tfd.BatchBroadcast
+    while isinstance(distribution, repeating):
+        distribution = distribution.distribution
+    if distribution.event_shape.rank:
+        return np.array(-np.inf), np.array(np.inf)
+    low, high = support(distribution)
+    return low.numpy(), high.numpy()
 
 
 def serialize(distribution: tfd.Distribution | Trained | None) -> dict | None:

@@ -153,9 +153,45 @@ def test_a_prior_whose_density_is_no_number_is_refused(stddev):
         make_model(prior=tfd.Normal(0.0, stddev))
 
 
-@pytest.mark.parametrize("prior", [tfd.Normal(0.0, 1e9), tfd.Cauchy(0.0, 1.0), MIXTURE])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        tfd.Normal(0.0, 1e9),
+        tfd.Cauchy(0.0, 1.0),
+        MIXTURE,
+        tfd.MultivariateNormalDiag(tf.zeros(6)),
+        tfd.Mixture(
+            tfd.Categorical(probs=[0.5, 0.5]),
+            [tfd.Laplace(0.0, 1.0), tfd.Gamma(1.0, 1.0)],
+        ),
+    ],
+    ids=lambda prior: type(prior).__name__,
+)
 def test_every_density_is_taken(prior):
     assert make_model(prior=prior).num_random == 6
+
+
+POSITIVE = tfd.MixtureSameFamily(
+    tfd.Categorical(probs=[0.5, 0.5]), tfd.LogNormal([0.0, 1.0], 1.0)
+)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        tfd.LogNormal(0.0, 1.0),
+        tfd.HalfNormal(tf.ones(6)),
+        tfd.Independent(tfd.Gamma(tf.ones(6), 1.0), 1),
+        tfd.Sample(POSITIVE, 6),
+        tfd.BatchReshape(tfd.Exponential(tf.ones([2, 3])), [6]),
+        tfd.Uniform(-10.0, 10.0),
+    ],
+    ids=lambda prior: type(prior).__name__,
+)
+def test_a_prior_over_a_part_of_the_numbers_is_refused(prior):
+    """The posterior has a density everywhere, so that the KL is infinite."""
+    with pytest.raises(ValueError, match=r"has a density from .* to .* alone.*`tfd\."):
+        make_model(prior=prior)
 
 
 def test_a_prior_over_one_number_is_not_drawn_for_every_value(monkeypatch):
