@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from bhn_tf.active.pool import Pool
+from bhn_tf.data_feeds import which_are_finite
 from bhn_tf.uncertainty import SCORES
 
 #: Names of scores in active learning that differ from those in `bhn_tf.uncertainty`.
@@ -69,7 +70,7 @@ def score_rows(
     order, are_finite, found = [], [], []
     for chunk_ids, x in pool.chunks(ids, _CHUNK_ROWS):
         order.append(chunk_ids)
-        are_finite.append(which_are_finite(x))
+        are_finite.append(which_rows_are_finite(x))
         if callable(acquisition):
             found.append(model.predict_samples(x, **arguments))
         else:
@@ -91,18 +92,14 @@ def score_rows(
     return np.concatenate(order), scores
 
 
-def which_are_finite(x) -> np.ndarray:
+def which_rows_are_finite(x) -> np.ndarray:
     """Tells which rows have no NaN and no infinity, [rows].
 
     Args:
         x: An array, or a structure of them, rows first.
     """
-    leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(x)]
-    finite = np.ones(len(leaves[0]), bool)
-    for leaf in leaves:
-        if leaf.dtype.kind == "f":
-            finite &= np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1)
-    return finite
+    leaves = map(np.asarray, keras.tree.flatten(x))
+    return np.all([which_are_finite(leaf) for leaf in leaves], axis=0)
 
 
 def _named_score(uncertainty, name: str) -> np.ndarray:

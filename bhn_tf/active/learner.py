@@ -15,7 +15,7 @@ from bhn_tf.active.acquisition import (
     Acquisition,
     highest,
     score_rows,
-    which_are_finite,
+    which_rows_are_finite,
 )
 from bhn_tf.active.folder import LearnerFolder
 from bhn_tf.active.pool import Pool
@@ -248,7 +248,7 @@ class ActiveLearner:
         chosen, start, size = free[:0], 0, self._query_size
         while start < len(free) and len(chosen) < self._query_size:
             ids = free[start : start + size]
-            finite = ids[which_are_finite(self._pool.rows(ids))]
+            finite = ids[which_rows_are_finite(self._pool.rows(ids))]
             chosen = np.concatenate([chosen, finite])
             # Twice as many each time, since a data set is read anew.
             start, size = start + size, 2 * size

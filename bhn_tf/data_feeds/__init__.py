@@ -3,7 +3,11 @@
 `feed_of` tells the kinds apart; each has its own `Feed`.
 """
 
-from bhn_tf.data_feeds.checks import BatchChecks, readable_data_errors
+from bhn_tf.data_feeds.checks import (
+    BatchChecks,
+    readable_data_errors,
+    which_are_finite,
+)
 from bhn_tf.data_feeds.feed import (
     HOW_TO_GIVE_ROWS,
     NO_BATCH,
@@ -35,4 +39,5 @@ __all__ = [
     "readable_data_errors",
     "unpacked",
     "unpacked_validation",
+    "which_are_finite",
 ]

@@ -197,16 +197,35 @@ def _slices(leaf) -> Iterator[np.ndarray]:
 def _refuse_not_finite(name, values) -> None:
     start = 0
     for rows in _slices(values):
-        if rows.dtype.kind == "f" or rows.dtype.name == "bfloat16":
-            finite = np.isfinite(rows.astype("float32", copy=False))
-            if not finite.all():
-                found = np.flatnonzero(~finite.reshape(len(rows), -1).all(axis=1))
-                raise ValueError(
-                    f"`{name}` has values that are NaN or infinite in {len(found)} "
-                    f"rows, the first of them row {start + found[0]}. One such row "
-                    "turns every weight into NaN: remove or mend these rows."
-                )
+        found = np.flatnonzero(~which_are_finite(rows))
+        if found.size:
+            raise ValueError(
+                f"`{name}` has values that are NaN or infinite in {len(found)} "
+                f"rows, the first of them row {start + found[0]}. One such row "
+                "turns every weight into NaN: remove or mend these rows."
+            )
         start += len(rows)
+
+
+def which_are_finite(rows: np.ndarray) -> np.ndarray:
+    """Tells which rows float32, in which networks work, holds without NaN or infinity.
+
+    Args:
+        rows: An array of any dtype, rows first.
+
+    Returns:
+        Booleans, [rows].
+
+    Example:
+        >>> which_are_finite(np.array([[0.0, np.nan], [1.0, 2.0]])).tolist()
+        [False, True]
+    """
+    # NumPy does not know bfloat16 as a dtype of floats.
+    if rows.dtype.kind != "f" and rows.dtype.name != "bfloat16":
+        return np.ones(len(rows), bool)
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(rows.astype("float32", copy=False))
+    return finite.all(axis=tuple(range(1, finite.ndim)))
 
 
 @contextlib.contextmanager

@@ -286,6 +286,19 @@ class OfTokens:
         return {"mutual_information": np.where(x > 0, x, np.nan)}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_rows_that_are_not_finite_are_found_in_every_dtype(dtype):
+    x = pool()[0].astype("float64")
+    # As `fit` has it, what float32 cannot hold is infinite.
+    x[20:30], x[30:, 0] = np.nan, 1e300 if dtype == "float64" else np.inf
+    x = tf.cast(x, dtype)
+    found = learner(pool_x=x, acquisition="random", query_size=20)
+    found.run(2)
+    assert sorted(found.labelled_ids) == list(range(20))
+    finite = active.acquisition.which_rows_are_finite({"a": x, "b": x[::-1]})
+    np.testing.assert_array_equal(finite, np.zeros(len(x), bool))
+
+
 @pytest.mark.filterwarnings("error")
 def test_the_score_of_a_row_is_the_mean_over_what_is_no_padding():
     x = np.array([[3.0, 2.0, 1.0], [4.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
