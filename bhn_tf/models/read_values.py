@@ -33,9 +33,9 @@ class ReadValues:
         if unread and not self._has_warned:
             self._has_warned = True
             warn_user(
-                f"The network does not read the generated values of {unread}, so that "
-                "their draws change nothing. If the layer is used, its `call` has to "
-                "read them by `current_value` or `over_axes` of "
+                f"Training does not read the generated values of {unread}, so that "
+                "only the prior trains them. If training uses the layer, its `call` "
+                "has to read them by `current_value` or `over_axes` of "
                 "`bhn_tf.layers.generated`, and not in a `tf.function` of its own, "
                 "which keeps what it read first.",
             )

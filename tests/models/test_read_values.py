@@ -68,6 +68,19 @@ def test_values_that_are_not_read_are_named_once(layer, unread):
         model.predict(X, verbose=0)
 
 
+class OnlyAnswers(Gate):
+    """What it generates is read, but not in training."""
+
+    def call(self, inputs, training=None):
+        return inputs if training else super().call(inputs)
+
+
+def test_values_that_training_alone_does_not_read_are_said_to_be_so():
+    model = model_with(OnlyAnswers(name="gate"))
+    with pytest.warns(UserWarning, match=r"Training does not read.*\['gate/scale'\]"):
+        model.fit(X, Y, verbose=0)
+
+
 def test_values_that_are_read_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
