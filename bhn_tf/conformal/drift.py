@@ -15,6 +15,7 @@ import numpy as np
 
 from bhn_tf.arguments import check_probability
 from bhn_tf.conformal.calibrated import Calibrated
+from bhn_tf.random import stateless_seed
 
 _BETS = np.array([-1.0, 0.0, 1.0])
 # Share of the wealth that is spread evenly over the bets after each row.
@@ -31,7 +32,7 @@ class ConformalMartingale:
     Args:
         scores: Scores of calibration rows, [n]; higher is stranger. NaN counts as
             stranger than all numbers.
-        seed: Seed for breaking ties.
+        seed: Seed for breaking ties, a non-negative integer.
 
     Attributes:
         log_wealth: log of the wealth from bets on p-values that are too small or too
@@ -50,6 +51,7 @@ class ConformalMartingale:
         if not scores.size:
             raise ValueError("Expected the score of at least one calibration row.")
         self._seen = sorted(scores.tolist())
+        stateless_seed(seed)
         self._rng = np.random.default_rng(seed)
         self._wealth = np.full(3, 1 / 3)
         self.log_wealth = 0.0
@@ -94,7 +96,7 @@ class DriftMonitor:
             exchangeable with the calibration rows.
         score: A key of `predict_uncertainty`; `None` for "predictive_entropy" of
             classes and "std" of numbers.
-        seed: Seed for breaking ties.
+        seed: Seed for breaking ties, a non-negative integer.
         output: Name of the output to watch, if there are several.
 
     Attributes:
@@ -103,7 +105,8 @@ class DriftMonitor:
 
     Raises:
         TypeError: If the model is not calibrated.
-        ValueError: If the rate is not a probability, or there is no such score.
+        ValueError: If the rate is not a probability, there is no such score or output,
+            or the seed is no seed.
 
     Example:
     ```python
@@ -144,7 +147,12 @@ class DriftMonitor:
 
     @property
     def evidence(self) -> float:
-        """log of the wealth of the bets; above log(1 / rate) is an alarm."""
+        """Evidence that rows have drifted: the natural log of the bets' wealth.
+
+        It begins at 0, and rises or falls with each row. The alarm is raised where it
+        first reaches log(1 / `false_alarm_rate`), 4.6 for the default rate of 0.01, and
+        stays if it falls again.
+        """
         return self._martingale.log_wealth
 
     def update(self, x, batch_size: int | None = None) -> bool:

@@ -317,6 +317,12 @@ def test_only_a_calibrated_model_is_watched(classifier):
             conformal.DriftMonitor(model)
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "1"])
+def test_a_seed_of_a_monitor_is_one(classifier, seed):
+    with pytest.raises(ValueError, match="`seed` to be None or a non-negative int"):
+        conformal.DriftMonitor(calibrate(classifier, CLASSES), seed=seed)
+
+
 def test_rejecting_uses_the_scores_of_the_calibration_rows(classifier):
     calibrated = calibrate(classifier, CLASSES)
     answers = classifier.predict_uncertainty(X, num_samples=3, seed=4, verbose=0)
