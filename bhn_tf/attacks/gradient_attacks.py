@@ -9,6 +9,7 @@ direction. They use only a model's differentiable `predictive`, which a
 import keras
 import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from bhn_tf.arguments import check_amount, check_count
 from bhn_tf.attacks.loss_directions import LossDirection
@@ -94,8 +95,8 @@ def pgd(
         random_start: Whether to begin at a random point within ε of x. Without it,
             one step of size ε is `fgsm`, and padding stays padding: `Masking` takes
             randomly moved padding for inputs.
-        seed: A non-negative integer for the same attack every time; step k draws
-            with `seed + k`.
+        seed: A non-negative integer for the same attack every time. The first step
+            makes the draws of `fgsm`, and each further one others.
 
     Returns:
         As `fgsm`.
@@ -120,8 +121,8 @@ def pgd(
         noise = np.random.default_rng(seed).uniform(-1, 1, values.shape)
         attacked = _moved(values, noise.astype(values.dtype), epsilon, clip)
     direction = LossDirection(model, values, y, num_samples, batch_size)
-    for step in range(num_steps):
-        sign = direction.of(attacked, seed + step)
+    for seed_of_step in _seeds_of_steps(seed, num_steps):
+        sign = direction.of(attacked, seed_of_step)
         attacked = _moved(attacked, sign, step_size, clip)
         attacked = _within(attacked, values, epsilon)
     return _like(x, attacked)
@@ -154,6 +155,13 @@ def gradient_sign(
 
 
 # -- the steps ----------------------------------------------------------------------
+
+
+def _seeds_of_steps(seed: int, num_steps: int) -> list[tf.Tensor]:
+    """The seed itself, as of `fgsm`, and then others that no other seed leads to."""
+    first = stateless_seed(seed)
+    others = tfp.random.split_seed(first, n=num_steps, salt="steps of pgd")
+    return [first, *tf.unstack(others)[1:]]
 
 
 def _moved(x, direction, size, clip):

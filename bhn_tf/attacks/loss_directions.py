@@ -76,8 +76,8 @@ class LossDirection:
         starts = range(0, num_rows, self._batch_size)
         return [slice(start, start + self._batch_size) for start in starts]
 
-    def of(self, x: np.ndarray, seed: int) -> np.ndarray:
-        """Returns the direction at `x`, for the draws of `seed`."""
+    def of(self, x: np.ndarray, seed: int | tf.Tensor) -> np.ndarray:
+        """Returns the direction at `x`, for the draws of `seed`, or of its hash."""
         sign, num_stuck = np.empty_like(x), 0
         seed = stateless_seed(seed)
         for rows in self._batches(len(x)):

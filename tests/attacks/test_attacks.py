@@ -8,6 +8,7 @@ import tensorflow as tf
 import bhn_tf
 from bhn_tf import attacks, baselines
 from bhn_tf.layers import WeightNormDense
+from bhn_tf.random import stateless_seed
 from tests import networks
 
 
@@ -267,6 +268,28 @@ def test_one_step_of_full_size_is_fgsm(model):
     )
     fgsm = attacks.fgsm(model, x, y, 0.1, num_samples=3, seed=4)
     np.testing.assert_allclose(one, fgsm, atol=1e-7)
+
+
+def test_neighbouring_seeds_and_steps_have_draws_of_their_own():
+    """With `seed + k` for step k, they would be each other's."""
+
+    class Asked:
+        def __init__(self):
+            self.seeds = []
+
+        def predictive(self, x, num_samples, seed):
+            if tf.is_tensor(seed):
+                tf.py_function(lambda each: self.seeds.append(each.numpy()), [seed], [])
+            return tf.nn.softmax(tf.concat([x, -x], axis=-1))
+
+    found = []
+    for seed in (3, 4):
+        asked = Asked()
+        attacks.pgd(asked, np.full([1, 1], 0.5, "float32"), [0], 0.1, seed=seed)
+        assert len(asked.seeds) == 10
+        np.testing.assert_array_equal(asked.seeds[0], stateless_seed(seed))
+        found += asked.seeds
+    assert len(np.unique(found, axis=0)) == 20
 
 
 def test_many_steps_stay_near_and_find_more_loss():
