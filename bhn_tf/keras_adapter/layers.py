@@ -1,7 +1,6 @@
 """Layers: which a network has, how they are held, and what they were given."""
 
 import keras
-import tensorflow as tf
 
 
 def layers_of(network: keras.Layer) -> list[keras.Layer]:
@@ -32,10 +31,10 @@ def tensorflow_variables(layer: keras.Layer) -> list:
 
     On several replicas they are those of each replica beside the one for all.
     """
-    local = tf.distribute.get_strategy().experimental_local_results
     variables = [weight._value for weight in layer.weights]
-    parts = [part for each in variables for part in local(each)]
-    return list({id(each): each for each in variables + parts}.values())
+    # Also outside the scope of their strategy, where it does not tell them.
+    parts = [part for each in variables for part in getattr(each, "values", ())]
+    return variables + parts
 
 
 def own_attributes(layer: keras.Layer) -> dict:

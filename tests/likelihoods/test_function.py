@@ -69,13 +69,18 @@ def test_variables_that_the_function_makes_are_refused(make):
         Distribution(lambda raw: tfd.Normal(dense(raw), 1.0)).element_shape((None, 2))
 
 
-def test_weights_of_the_likelihood_itself_are_its_own():
+@pytest.mark.parametrize(
+    "strategy",
+    [tf.distribute.get_strategy, lambda: tf.distribute.MirroredStrategy(["CPU:0"])],
+)
+def test_weights_of_the_likelihood_itself_are_its_own(strategy):
     class Learned(Distribution):
         def __init__(self):
             super().__init__(lambda raw: tfd.Normal(raw, tf.exp(self.log_scale)))
             self.log_scale = self.add_weight(name="log_scale", shape=())
 
-    likelihood = Learned()
+    with strategy().scope():
+        likelihood = Learned()
     assert likelihood.element_shape((None, 2)) == (None, 2)
     with tf.GradientTape() as tape:
         found = likelihood.log_prob(RAW, RAW)
