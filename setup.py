@@ -78,7 +78,7 @@ setup(
             # Drives a Chromium of the system, where there is one.
             "playwright>=1.40",
             "pytest>=8",
-            # Before 3.1, `-n 0` beside `--dist` is refused.
+            # From here on it knows `--no-loadscope-reorder`.
             "pytest-xdist>=3.8",
             "ruff>=0.6",
             # What its callbacks write; TensorFlow brings it up to 2.20.

@@ -32,6 +32,7 @@ from bhn_tf.keras_adapter.configurations import (
     arguments_left_out,
     functions_of,
     num_parts_in_file,
+    unsaved_arguments_of,
     with_objects,
 )
 from bhn_tf.keras_adapter.graphs import (
@@ -136,6 +137,7 @@ __all__ = [
     "statistics_of_rows",
     "takes_training",
     "tensorflow_variables",
+    "unsaved_arguments_of",
     "weight_losses",
     "with_mask",
     "with_objects",

@@ -54,6 +54,10 @@ class _WeightNormConvTranspose(WeightNorm):
         is_first = self.data_format == "channels_first"
         return outputs[(slice(None), *[slice(None)] * is_first, *kept)]
 
+    def get_config(self):
+        # Keras has had it there since 3.15.
+        return {**super().get_config(), "output_padding": self.output_padding}
+
 
 @keras.saving.register_keras_serializable("bhn_tf")
 class WeightNormConv1DTranspose(_WeightNormConvTranspose, keras.layers.Conv1DTranspose):

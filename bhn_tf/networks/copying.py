@@ -221,13 +221,13 @@ def config_of(layer) -> dict:
 
     Functions are in it as they are: Keras would look for them by name.
     """
-    config = {**layer.get_config(), **keras_adapter.functions_of(layer)}
+    config = {
+        **layer.get_config(),
+        **keras_adapter.unsaved_arguments_of(layer),
+        **keras_adapter.functions_of(layer),
+    }
     if type(layer) in (keras.layers.LSTM, keras.layers.GRU):
-        config["use_cudnn"] = layer.use_cudnn
         config["implementation"] = layer.cell.implementation
-    if type(layer) is keras.layers.InputLayer:
-        # Missing in Keras 3.11.
-        config["optional"] = layer.optional
     return config
 
 

@@ -263,6 +263,23 @@ def test_optional_inputs():
         assert_equal_at_centre(network, model, x)
 
 
+def test_arguments_that_keras_leaves_out_of_configurations():
+    """Keras does so before 3.15."""
+    network = keras.Sequential(
+        [
+            keras.Input((2, 8, 6)),
+            layers.Equalization((0, 1), data_format="channels_first"),
+            layers.Reshape((16, 6)),
+            layers.Conv1DTranspose(3, 2, strides=3, output_padding=1, padding="same"),
+            layers.ELU(alpha=0.3),
+            layers.Dense(2),
+        ]
+    )
+    model, x = convert(network), np.random.default_rng(0).random((3, 2, 8, 6))
+    assert_equal_at_centre(network, model, x)
+    assert_equal_at_centre(model.draw(scales=model.hypernet.center()), model, x)
+
+
 def test_lambda_layers():
     network = keras.Sequential(
         [keras.Input((4,)), layers.Lambda(lambda x: 2 * x), layers.Dense(2)]

@@ -25,6 +25,15 @@ POLICIES = {
 }
 
 
+def regularises(dtype):
+    """Whether this Keras regularises a dtype; before 3.14 L1 takes float32 alone."""
+    try:
+        keras.regularizers.L1()(tf.ones((1,), dtype))
+    except tf.errors.InvalidArgumentError:
+        return False
+    return True
+
+
 def call_eagerly(layer, inputs):
     return layer(inputs)
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from bhn_tf import layers
+from tests.layers.layer_check import regularises
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +25,7 @@ SHARED = {
     "bias_constraint": "non_neg",
     "random": "scale_and_bias",
     "scale_initializer": keras.initializers.TruncatedNormal(1.0, 0.2, seed=3),
-    "dtype": "mixed_bfloat16",
+    "dtype": "mixed_bfloat16" if regularises("bfloat16") else "float32",
     "name": "layer_under_test",
 }
 CONVOLUTION = {
