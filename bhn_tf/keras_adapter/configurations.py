@@ -5,18 +5,19 @@ import inspect
 import keras
 
 #: What configurations of Keras's own layers leave out, most of it before Keras 3.15.
-_LEFT_OUT = ("alpha", "data_format", "optional", "output_padding", "use_cudnn")
+_LEFT_OUT = ("data_format", "optional", "output_padding", "use_cudnn")
 
 
 def unsaved_arguments_of(layer) -> dict:
-    """Returns arguments of one of Keras's own layers that `get_config` may leave out.
+    """Returns what `get_config` of one of Keras's own layers leaves out.
 
-    A copy without them would answer otherwise.
+    A copy without these arguments would answer otherwise.
     """
     if _is_of_ones_own(layer) or not isinstance(layer, keras.layers.Layer):
         return {}
-    parameters = inspect.signature(type(layer).__init__).parameters
-    return {name: getattr(layer, name) for name in _LEFT_OUT if name in parameters}
+    lacking = inspect.signature(type(layer).__init__).parameters.keys()
+    lacking -= layer.get_config().keys()
+    return {name: getattr(layer, name) for name in _LEFT_OUT if name in lacking}
 
 
 def functions_of(layer) -> dict:

@@ -271,13 +271,16 @@ def test_arguments_that_keras_leaves_out_of_configurations():
             layers.Equalization((0, 1), data_format="channels_first"),
             layers.Reshape((16, 6)),
             layers.Conv1DTranspose(3, 2, strides=3, output_padding=1, padding="same"),
-            layers.ELU(alpha=0.3),
             layers.Dense(2),
         ]
     )
     model, x = convert(network), np.random.default_rng(0).random((3, 2, 8, 6))
     assert_equal_at_centre(network, model, x)
-    assert_equal_at_centre(model.draw(scales=model.hypernet.center()), model, x)
+    drawn = model.draw(scales=model.hypernet.center())
+    assert_equal_at_centre(drawn, model, x)
+    # It acts in training alone.
+    for copied in (model.primary, drawn):
+        assert copied.layers[0].data_format == "channels_first"
 
 
 def test_lambda_layers():
