@@ -5,6 +5,7 @@ for each when it loads a file. So files here also say which of them are one.
 """
 
 import collections
+import weakref
 
 import keras
 
@@ -16,6 +17,10 @@ from bhn_tf.networks.copying import (
     paths_of_layers,
 )
 
+#: What stands for each network. Keras tells the objects of a file apart by `id`, which
+#: the next one could get from one that is gone.
+_STAND_INS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
 
 def serialized(network) -> dict:
     """Returns the configuration of a network, from which Keras makes it again."""
@@ -24,7 +29,10 @@ def serialized(network) -> dict:
         for layer, paths in paths_of_layers(network).items()
         if len(paths) > 1 and (layer.variables or not layer.built)
     ]
-    whole = NetworkWithSharedLayers(network, shared) if shared else network
+    if not shared:
+        return keras.saving.serialize_keras_object(network)
+    whole = _STAND_INS.setdefault(network, NetworkWithSharedLayers(network))
+    whole.shared = shared
     return keras.saving.serialize_keras_object(whole)
 
 
@@ -50,7 +58,9 @@ class NetworkWithSharedLayers:
     """Stands in a file for a network, and becomes the network when it is loaded.
 
     Args:
-        network: A Sequential or functional model.
+        network: A Sequential or functional model, which is not kept alive.
+
+    Attributes:
         shared: The paths of each layer that is in several places, from
             `paths_of_layers`.
 
@@ -63,12 +73,12 @@ class NetworkWithSharedLayers:
         True
     """
 
-    def __init__(self, network, shared):
-        self.network = network
-        self.shared = shared
+    def __init__(self, network):
+        self._network = weakref.ref(network)
+        self.shared = []
 
     def get_config(self):
-        network = keras.saving.serialize_keras_object(self.network)
+        network = keras.saving.serialize_keras_object(self._network())
         return {"network": network, "shared": self.shared}
 
     @classmethod
