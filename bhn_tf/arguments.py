@@ -76,7 +76,7 @@ def check_probability(name: str, value) -> float:
     is_number = not is_several and np.asarray(value).dtype.kind == "f"
     if not is_number or not 0 < value < 1:
         raise ValueError(
-            f"Expected `{name}` to be one probability above 0 and below 1, "
+            f"Expected `{name}` to be one probability between 0 and 1, both excluded, "
             f"got {value!r}." + " Call it once for each." * is_several
         )
     return float(value)
