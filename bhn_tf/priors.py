@@ -10,6 +10,7 @@ from tensorflow_probability import distributions as tfd
 from bhn_tf.arguments import check_amount, fit_float32
 from bhn_tf.likelihoods.support import support
 from bhn_tf.random import stateless_seed
+from bhn_tf.user_warnings import warn_user
 
 
 def gaussian(event_size: int, loc, stddev) -> tfd.Distribution:
@@ -192,8 +193,7 @@ def over_values(distribution: tfd.Distribution, event_size: int) -> tfd.Distribu
 def require_density(distribution: tfd.Distribution) -> None:
     """Refuses whole numbers and single points, whose probabilities are no densities.
 
-    Parameters for which there is no density, such as a negative scale, are refused too,
-    and so are densities over a part of the real numbers, such as the positive ones.
+    Parameters for which there is no density, such as a negative scale, are refused too.
 
     Args:
         distribution: Over one number, or over D.
@@ -217,15 +217,32 @@ def require_density(distribution: tfd.Distribution) -> None:
             f"are, {draws.ravel()[:3].tolist()}, ...: the KL would be no number. Look "
             "at its parameters; a scale has to be above 0 and finite."
         )
+
+
+def require_all_numbers(distribution: tfd.Distribution, is_from_file: bool) -> None:
+    """Refuses densities over a part of the real numbers, such as the positive ones.
+
+    Args:
+        distribution: Over one number, or over D.
+        is_from_file: Whether to warn instead. A model with such a prior may have been
+            trained, if no draw left that part, and answers as well as others.
+
+    Raises:
+        ValueError: If it has a known end, and is of no file.
+    """
     low, high = _ends(distribution)
-    if np.isfinite(low).any() or np.isfinite(high).any():
-        raise ValueError(
-            f"The prior {distribution} has a density from {np.min(low):.4g} to "
-            f"{np.max(high):.4g} alone, and generated values may be any numbers: "
-            "beyond, the KL is infinite or NaN. Give one over all real numbers; for "
-            "values that should be positive, one around a positive number, such as "
-            "`tfd.Normal(1.0, 0.5)`."
-        )
+    if not (np.isfinite(low).any() or np.isfinite(high).any()):
+        return
+    message = (
+        f"The prior {distribution} has a density from {np.min(low):.4g} to "
+        f"{np.max(high):.4g} alone, and generated values may be any numbers: "
+        "beyond, the KL is infinite or NaN. Give one over all real numbers; for "
+        "values that should be positive, one around a positive number, such as "
+        "`tfd.Normal(1.0, 0.5)`."
+    )
+    if not is_from_file:
+        raise ValueError(message)
+    warn_user(message)
 
 
 def _ends(distribution) -> tuple[np.ndarray, np.ndarray]:

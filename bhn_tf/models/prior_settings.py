@@ -34,6 +34,7 @@ class PriorSettings:
                 f"`tfd.Laplace(0.0, 1.0)`, or `bhn_tf.priors.Trained`, got {prior!r}. "
                 "Of the Gaussian prior, give `prior_stddev` and `prior_loc`."
             )
+        self._is_from_file = isinstance(prior, dict)
         # Saved and loaded once: a prior that cannot be saved fails before any training.
         self.given = priors.deserialize(priors.serialize(priors.deserialize(prior)))
         self._refuse_others_beside_given()
@@ -89,6 +90,7 @@ class PriorSettings:
         if isinstance(self.given, tfd.Distribution):
             # As it is given: a prior over one number has no need of draws of D.
             priors.require_density(self.given)
+            priors.require_all_numbers(self.given, self._is_from_file)
 
     @property
     def distribution(self) -> tfd.Distribution:

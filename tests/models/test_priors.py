@@ -194,6 +194,24 @@ def test_a_prior_over_a_part_of_the_numbers_is_refused(prior):
         make_model(prior=prior)
 
 
+def test_a_file_with_such_a_prior_is_loaded_with_a_warning(tmp_path, monkeypatch, data):
+    """Earlier versions trained it, and it answers whatever the prior is."""
+    path, prior = tmp_path / "model.keras", tfd.Gamma(2.0, 1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(priors, "require_all_numbers", lambda *args: None)
+        model = make_model(prior=prior)
+        model.save(path)
+    with pytest.warns(UserWarning, match=r"Gamma.*has a density from 0 to inf alone"):
+        loaded = keras.saving.load_model(path)
+    found, expected = (
+        each.predict(data[0], num_samples=2, seed=1, verbose=0)
+        for each in (loaded, model)
+    )
+    np.testing.assert_array_equal(found, expected)
+    g = np.full([1, 6], 2.0, "float32")
+    np.testing.assert_allclose(loaded.prior.log_prob(g), 6 * prior.log_prob(2.0))
+
+
 def test_a_prior_over_one_number_is_not_drawn_for_every_value(monkeypatch):
     """Draws of all values of a large network would fill the memory."""
     asked = []
