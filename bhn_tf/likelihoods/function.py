@@ -27,7 +27,8 @@ class Distribution(Distributional):
             `raw[..., :1]`. A saved model can be loaded only if the function is
             registered (`@keras.saving.register_keras_serializable()`); a warning says
             so if it is not. It has no variables of its own, which would be neither
-            trained nor saved: what is learned comes from the network.
+            trained nor saved: what is learned comes from the network, as outputs or as
+            its weights.
         is_discrete: Whether labels, and so the bounds of intervals, are whole numbers.
         reduction: "sum" or "mean" over the axes of an example.
 
@@ -56,6 +57,18 @@ class Distribution(Distributional):
         self.function = function
         self.is_discrete = is_discrete
         self._shapes: dict = {}
+        self._ids_of_weights: frozenset[int] = frozenset()
+
+    def may_read(self, network) -> None:
+        """Tells that the function may read weights of a network, which trains them.
+
+        A model calls it when built.
+
+        Args:
+            network: A Keras model.
+        """
+        weights = keras_adapter.tensorflow_variables(network)
+        self._ids_of_weights |= {id(each) for each in weights}
 
     def distribution(self, raw):
         distribution = self.function(at_least_float32(raw))
@@ -90,7 +103,8 @@ class Distribution(Distributional):
         raise ValueError(self._of_lost_variables("makes variables"))
 
     def _refuse_read(self, variables):
-        known = {id(each) for each in keras_adapter.tensorflow_variables(self)}
+        own = {id(each) for each in keras_adapter.tensorflow_variables(self)}
+        known = own | self._ids_of_weights
         foreign = [each.name for each in variables if id(each) not in known]
         if foreign:
             raise ValueError(self._of_lost_variables(f"reads the variables {foreign}"))

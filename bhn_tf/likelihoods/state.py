@@ -1,4 +1,4 @@
-"""Which likelihoods have a state, so that each serves one output of one model."""
+"""Likelihoods inside of others, and which have a state: these serve one output each."""
 
 import keras
 
@@ -10,10 +10,14 @@ def parts_with_state(likelihood) -> list[keras.layers.Layer]:
 
     Noise that is fixed is no state: any number of outputs and models may share it.
     """
-    if not isinstance(likelihood, keras.layers.Layer):
-        return []
     return [
         layer
-        for layer in keras_adapter.layers_of(likelihood)
+        for layer in layers_in(likelihood)
         if layer.trainable_weights or getattr(layer, "is_set_by_data", False)
     ]
+
+
+def layers_in(likelihood) -> list[keras.layers.Layer]:
+    """Returns a likelihood and those inside, as far as they are Keras layers."""
+    is_layer = isinstance(likelihood, keras.layers.Layer)
+    return keras_adapter.layers_of(likelihood) if is_layer else []

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bhn_tf import keras_adapter, likelihoods, tensorflow_adapter
 from bhn_tf.data_feeds import BatchChecks, feed_of, of_one_output
-from bhn_tf.likelihoods.state import parts_with_state
+from bhn_tf.likelihoods.state import layers_in, parts_with_state
 from bhn_tf.models import ownership, seed_states, workers
 from bhn_tf.models.draws import Posterior
 from bhn_tf.models.objective import MaximumLikelihood
@@ -145,6 +145,10 @@ class PredictiveModel(Training, Prediction):
             output_names(network, spec),
             output_activations(network, spec),
         )
+        for part in layers_in(self.likelihood):
+            if isinstance(part, likelihoods.Distribution):
+                for each in self.posterior.networks:
+                    part.may_read(each)
         for part in parts_with_state(self.likelihood):
             ownership.refuse_part_of_another(
                 part, self, "likelihood", "noise, or the units of its targets"

@@ -7,6 +7,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import stats
 
+import bhn_tf
+from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Distribution
 
 tfd = tfp.distributions
@@ -85,6 +87,43 @@ def test_weights_of_the_likelihood_itself_are_its_own(strategy):
     with tf.GradientTape() as tape:
         found = likelihood.log_prob(RAW, RAW)
     assert tape.gradient(found, likelihood.trainable_variables)[0] is not None
+
+
+class WithNoise(keras.Model):
+    """A network that has a weight beside its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = WeightNormDense(2)
+        self.log_scale = self.add_weight(name="log_scale", shape=())
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+@pytest.mark.parametrize("is_one_of_several", [False, True])
+def test_weights_of_the_network_are_trained_with_it(is_one_of_several):
+    network, other = WithNoise(), WithNoise()
+    x, y = RAW, 5 * RAW[:, ::-1]
+
+    def noisy(raw):
+        return tfd.Normal(raw, tf.exp(network.log_scale))
+
+    def compiled(network):
+        likelihood = Distribution(noisy)
+        if is_one_of_several:
+            likelihood = [likelihood]
+            inputs = keras.Input((2,))
+            network = keras.Model(inputs, [network(inputs)])
+        model = bhn_tf.BayesianHypernet(network, "mean_field", likelihood)
+        model.compile("adam")
+        return model
+
+    before = float(network.log_scale)
+    compiled(network).fit(x, y, verbose=0)
+    assert float(network.log_scale) != before
+    with pytest.raises(ValueError, match="no weights of the model"):
+        compiled(other).fit(x, y, verbose=0)
 
 
 @pytest.mark.parametrize("way", ["weight", "mask"])
