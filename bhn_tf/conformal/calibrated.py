@@ -229,6 +229,10 @@ class Calibrated(CalibrationState):
     def test_on_batch(self, *args, **kwargs):
         raise _is_of_the_model("test_on_batch")
 
+    @functools.wraps(keras.Model.quantize)
+    def quantize(self, *args, **kwargs):
+        raise _is_of_the_model("quantize")
+
     def compile_from_config(self, config):
         """Does nothing: older files may hold a `compile`, which had no effect."""
 

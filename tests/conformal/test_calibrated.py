@@ -565,6 +565,7 @@ def test_what_is_frozen_names_the_model_to_train(classifier):
         lambda: calibrated.evaluate(X, CLASSES),
         lambda: calibrated.train_on_batch(X, CLASSES),
         lambda: calibrated.test_on_batch(X, CLASSES),
+        lambda: calibrated.quantize("int8"),
     ):
         with pytest.raises(ValueError, match=r"`calibrated\.model\.\w+\(\.\.\.\)`"):
             ask()
