@@ -2,7 +2,12 @@
 
 from bhn_tf.flows.chunk_layout import chunk_sizes, orders_within
 from bhn_tf.flows.chunks import DrivenAutoregressive, DrivenCoupling, Leading
-from bhn_tf.flows.conditioners import MADE, CouplingConditioner, made_masks
+from bhn_tf.flows.conditioners import (
+    MADE,
+    CouplingConditioner,
+    conditioner_options,
+    made_masks,
+)
 from bhn_tf.flows.permutations import permutations
 from bhn_tf.flows.steps import (
     ConditionedStep,
@@ -26,6 +31,7 @@ __all__ = [
     "Leading",
     "Permutation",
     "chunk_sizes",
+    "conditioner_options",
     "made_masks",
     "orders_within",
     "permutations",

@@ -229,6 +229,21 @@ def _leading(outputs):
     ]
 
 
+def conditioner_options(owner) -> dict:
+    """Returns the arguments of a `Conditioner` that its owner has as attributes.
+
+    Args:
+        owner: A layer or hypernet that was given them.
+    """
+    return {
+        "hidden_units": owner.hidden_units,
+        "max_log_scale": owner.max_log_scale,
+        "max_shift": owner.max_shift,
+        "weight_norm": owner.weight_norm,
+        "initial_scale": owner.initial_scale,
+    }
+
+
 class CouplingConditioner(Conditioner):
     """The network of a coupling layer: ReLU, fully connected, weight-normalised.
 

@@ -11,7 +11,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
-from bhn_tf.flows.conditioners import MADE, CouplingConditioner
+from bhn_tf.flows.conditioners import (
+    MADE,
+    CouplingConditioner,
+    conditioner_options,
+)
 
 
 class FlowStep(keras.layers.Layer):
@@ -75,13 +79,7 @@ class ConditionedStep(FlowStep):
     @property
     def conditioner_options(self) -> dict:
         """The arguments of the conditioner."""
-        return {
-            "hidden_units": self.hidden_units,
-            "max_log_scale": self.max_log_scale,
-            "max_shift": self.max_shift,
-            "weight_norm": self.weight_norm,
-            "initial_scale": self.initial_scale,
-        }
+        return conditioner_options(self)
 
     @staticmethod
     def num_untransformed(event_size: int) -> int:

@@ -12,6 +12,7 @@ from bhn_tf.flows import (
     InverseAutoregressive,
     Leading,
     chunk_sizes,
+    conditioner_options,
     orders_within,
 )
 from bhn_tf.hypernets.flow import Flow
@@ -114,7 +115,7 @@ class Chunked(Flow):
                     sizes,
                     order,
                     self.embedding_size,
-                    **self._conditioner_options,
+                    **conditioner_options(self),
                     name=f"driven_{index}",
                 )
             )

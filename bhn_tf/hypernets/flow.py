@@ -10,6 +10,7 @@ from bhn_tf.flows import (
     FlowStep,
     InverseAutoregressive,
     Permutation,
+    conditioner_options,
     permutations,
 )
 from bhn_tf.hypernets.hypernet import Hypernet
@@ -74,26 +75,16 @@ class Flow(Hypernet):
                     Permutation(between[index - 1], name=f"permutation_{index}")
                 )
             steps.append(
-                self.layer_class(**self._conditioner_options, name=f"flow_{index}")
+                self.layer_class(**conditioner_options(self), name=f"flow_{index}")
             )
         return steps
-
-    @property
-    def _conditioner_options(self) -> dict:
-        return {
-            "hidden_units": self.hidden_units,
-            "max_log_scale": self.max_log_scale,
-            "max_shift": self.max_shift,
-            "weight_norm": self.weight_norm,
-            "initial_scale": self.initial_scale,
-        }
 
     def get_config(self):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
             "permutation_seed": self.permutation_seed,
-            **self._conditioner_options,
+            **conditioner_options(self),
             "hidden_units": list(self.hidden_units),
         }
 
