@@ -5,6 +5,7 @@ whose score is at most a threshold.
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bhn_tf.arguments import check_amount, check_count
@@ -74,7 +75,7 @@ class RAPS(SetConformity):
             made from the row's inputs, so that a row always has the same set.
 
     Example:
-        >>> RAPS(lam=0.5, k=1).of_classes([[0.25, 0.75]]).numpy().tolist()
+        >>> RAPS(lam=0.5, k=1).of_classes([[0.25, 0.75]]).numpy().round(4).tolist()
         [[1.5, 0.75]]
     """
 
@@ -91,6 +92,8 @@ class RAPS(SetConformity):
         is_last = place == p.shape[-1] - 1
         total = tf.gather(tf.minimum(ranked, 1.0), place, batch_dims=1)
         price = self.lam * tf.cast(tf.maximum(place + 1 - self.k, 0), p.dtype)
+        # Where the likeliest class rounds to 1 all would tie, and sets hold every one.
+        price += np.finfo(p.dtype.as_numpy_dtype).eps * tf.cast(place, p.dtype)
         scores = tf.where(is_last, tf.ones_like(p), total) + price
         if not self.randomized:
             return scores
@@ -111,7 +114,7 @@ class APS(RAPS):
         randomized: As in `RAPS`.
 
     Example:
-        >>> APS().of_classes([[0.25, 0.75]]).numpy().tolist()
+        >>> APS().of_classes([[0.25, 0.75]]).numpy().round(4).tolist()
         [[1.0, 0.75]]
     """
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bhn_tf.likelihoods.distributional import Distributional, bounded
-from bhn_tf.likelihoods.likelihood import at_least_float32
 from bhn_tf.likelihoods.ranges import POSITIVE, SHARE
 
 tfd = tfp.distributions
@@ -18,12 +17,8 @@ class _Counts(Distributional):
     """Base of distributions over counts."""
 
     is_discrete = True
-
-    def element_log_prob(self, y, raw):
-        raw = at_least_float32(raw)
-        # For large counts it is a small difference of large numbers.
-        exact = super().element_log_prob(y, tf.cast(raw, tf.float64))
-        return tf.cast(exact, raw.dtype)
+    # If counts are large.
+    needs_float64 = True
 
 
 @keras.saving.register_keras_serializable("bhn_tf")
@@ -49,10 +44,16 @@ class Poisson(_Counts):
         return tfd.Poisson(log_rate=bounded(self.parts(raw)[0]))
 
 
+# Below it no digit tells counts from those of a Poisson, and TFP's functions have none.
+_LEAST_LOG_DISPERSION = -28.0
+
+
 def _negative_binomial(log_mean, dispersion):
-    logits = bounded(log_mean) + tf.math.log(dispersion)
+    log_dispersion = bounded(tf.math.log(dispersion), _LEAST_LOG_DISPERSION)
     return tfd.NegativeBinomial(
-        1.0 / dispersion, logits=logits, require_integer_total_count=False
+        tf.exp(-log_dispersion),
+        logits=bounded(log_mean) + log_dispersion,
+        require_integer_total_count=False,
     )
 
 

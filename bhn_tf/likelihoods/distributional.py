@@ -54,6 +54,10 @@ class Distributional(Likelihood, keras.layers.Layer):
     #: Name of the number that may vary from row to row; `None` if there is none.
     varying: str | None = None
 
+    #: Whether a log-probability may be a small difference of large numbers, which only
+    #: float64 tells apart.
+    needs_float64 = False
+
     def __init__(
         self,
         numbers: dict,
@@ -194,8 +198,9 @@ class Distributional(Likelihood, keras.layers.Layer):
 
     def element_log_prob(self, y, raw):
         raw = at_least_float32(raw)
-        y = tf.cast(self.coded_labels(y, raw.shape), raw.dtype)
-        return self.distribution(raw).log_prob(y)
+        wide = tf.cast(raw, tf.float64) if self.needs_float64 else raw
+        y = tf.cast(self.coded_labels(y, raw.shape), wide.dtype)
+        return tf.cast(self.distribution(wide).log_prob(y), raw.dtype)
 
     def mean(self, raw):
         return self.distribution(raw).mean()

@@ -100,6 +100,8 @@ class Beta(Distributional):
     """
 
     varying = "concentration"
+    # If the concentration is large.
+    needs_float64 = True
 
     # Beyond it, a float32 share rounds to 1.
     _largest_logit = 15.0

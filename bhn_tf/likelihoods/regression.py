@@ -114,6 +114,9 @@ class StudentT(LocationScale):
     ```
     """
 
+    # Where the gradient by `df` is small.
+    needs_float64 = True
+
     def __init__(
         self,
         df: float = 4.0,

@@ -130,6 +130,19 @@ def test_the_price_is_one_in_a_hundred_from_the_second_class_on_unless_given():
     np.testing.assert_allclose(price, [[0.02, 0.0, 0.01]], atol=1e-6)
 
 
+@pytest.mark.parametrize("score", [APS(), RAPS(0.1, 2), LAC()], ids=type)
+@pytest.mark.parametrize("gap", [25.0, 200.0])
+def test_a_sure_row_has_a_set_of_one_class(score, gap):
+    """scikit-learn-contrib/MAPIE#254: classes of probability 0 are in every set."""
+    y = np.arange(1000) % 5
+    p = tf.nn.softmax(gap * np.eye(5, dtype="float32")[y])
+    scores = score.of_classes(p).numpy()
+    # One row of a hundred is wrong.
+    truth = np.where(np.arange(1000) % 100, y, (y + 1) % 5)
+    limit = ranks.thresholds(np.sort(scores[np.arange(1000), truth]), [1000], 0.9)
+    assert (set_of(scores, limit, p).numpy().sum(axis=1) == 1).all()
+
+
 def test_an_empty_set_becomes_the_likeliest_class_unless_asked():
     p = tf.constant([[0.2, 0.5, 0.3]])
     scores = LAC().of_classes(p)

@@ -286,3 +286,49 @@ def test_log_probs_of_large_counts(likelihood, log_prob, jit_compile):
     above, below = (log_prob(y, mean * np.exp(s)) for s in (step, -step))
     error = np.abs(slope - (above - below) / (2 * step))
     assert (error < 0.01 * (1 + np.sqrt(mean))).all()
+
+
+@pytest.mark.parametrize(
+    ["likelihood", "log_prob"],
+    [
+        (
+            likelihoods.StudentT(1000.0, trainable=True),
+            lambda y, weight: stats.t.logpdf(y, 2 + np.exp(weight)),
+        ),
+        (
+            likelihoods.Beta(1e6, trainable=True),
+            lambda y, weight: stats.beta.logpdf(y, *[np.exp(weight) / 2] * 2),
+        ),
+    ],
+    ids=["student_t", "beta"],
+)
+def test_large_numbers_are_learned_by_the_gradient_of_their_density(
+    likelihood, log_prob
+):
+    """In float32 it was noise: that of `df` had another sign, or 20 times the size."""
+    (weight,) = likelihood.trainable_variables[:1]
+    y = np.random.default_rng(0).normal(size=(200, 1)).astype("float32")
+    if isinstance(likelihood, likelihoods.Beta):
+        y = np.float32(0.5) + y / 2000
+    with tf.GradientTape() as tape:
+        found = likelihood.log_prob(y, tf.zeros_like(y))
+        total = tf.reduce_sum(found)
+    slope = tape.gradient(total, weight.value)
+    y, at = y[:, 0].astype("float64"), float(weight)
+    np.testing.assert_allclose(found, log_prob(y, at), rtol=1e-5, atol=1e-5)
+    step = 1e-3
+    above, below = (log_prob(y, at + s).sum() for s in (step, -step))
+    np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dispersion", [1e-12, 1e-16, 1e-30])
+def test_a_negative_binomial_without_dispersion_is_a_poisson(dispersion):
+    """Bounds of its interval were NaN, in reverse order, or those of another count."""
+    counts = likelihoods.NegativeBinomial(dispersion, trainable=True)
+    raws = np.log([[[5.0]], [[7.0]]]).astype("float32")
+    expected = likelihoods.Poisson().interval(raws, 0.9)
+    np.testing.assert_array_equal(counts.interval(raws, 0.9), expected)
+    with tf.GradientTape() as tape:
+        log_prob = counts.log_prob([[4.0]], raws[0])
+    np.testing.assert_allclose(log_prob, stats.poisson.logpmf(4, [5.0]), rtol=1e-5)
+    assert abs(tape.gradient(log_prob, counts.log_dispersion.value)) < 0.1
