@@ -16,6 +16,7 @@ from bhn_tf.active.state import check_configuration
 from bhn_tf.data_feeds import Feed, feed_of, unpacked
 from bhn_tf.data_feeds.array_feed import ArrayFeed
 from bhn_tf.divergence import Diverged, DivergenceGuard
+from bhn_tf.user_warnings import warn_user
 
 
 class TrainedModel:
@@ -151,6 +152,7 @@ class TrainedModel:
             model.num_examples = num_labelled
         value = randomness.seed_training(self._seed, num_labelled)
         randomness.seed_layers(model, value)
+        _warn_of_a_spent_rate(model)
         # First, so that callbacks that save never see diverged weights.
         watching = [DivergenceGuard(), self._fit_kwargs.get("callbacks") or []]
         kwargs = {**self._fit_kwargs, "callbacks": keras.tree.flatten(watching)}
@@ -185,6 +187,18 @@ def _check(model: keras.Model, feed: Feed) -> None:
     if isinstance(feed, ArrayFeed):
         model.check_data(feed.x, feed.y, feed.sample_weight)
         model.predict(feed.first_rows(1).x, verbose=0)
+
+
+def _warn_of_a_spent_rate(model: keras.Model) -> None:
+    """Warns if a schedule that goes on from round to round has come to its end."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and float(optimizer.learning_rate) == 0:
+        warn_user(
+            f"The learning rate is 0 after {int(optimizer.iterations)} steps, so that "
+            "nothing is learned from these labels. With `warm_start=True` the "
+            "optimizer and its schedule go on from round to round: give a schedule "
+            "for the steps of all rounds, a constant rate, or `warm_start=False`."
+        )
 
 
 def _described(model: keras.Model) -> dict:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import bhn_tf
-from bhn_tf import active
+from bhn_tf import active, baselines
 from bhn_tf.active import evaluation
 from bhn_tf.uncertainty import SCORES
 from tests import networks
@@ -144,6 +144,20 @@ def test_where_a_round_starts(warm_start):
         same = [np.array_equal(made[0], weights) for weights in made[1:]]
         assert same == [warm_start == "first_weights"] * 2
     assert not np.array_equal(trained, made[0])
+
+
+def test_a_schedule_that_has_ended_before_a_round_is_warned_of():
+    def make_model():
+        rate = keras.optimizers.schedules.PolynomialDecay(0.1, 3, 0.0)
+        return networks.compiled(
+            baselines.Deterministic(networks.plain()),
+            keras.optimizers.SGD(rate),
+            run_eagerly=True,
+        )
+
+    found = learner(make_model=make_model, acquisition="random")
+    with pytest.warns(UserWarning, match="rate is 0 after 3 steps.*warm_start"):
+        found.run(1)
 
 
 def test_dictionaries_lists_and_data_sets_are_pools_too():

@@ -373,6 +373,7 @@ def test_more_draws_of_the_gradient_make_the_attack_stronger(seed):
         ({"batch_size": 0}, "`batch_size`"),
         ({"clip": (1.0, 0.0)}, "`clip`"),
         ({"clip": (None, 1.0)}, "`clip`"),
+        ({"clip": (np.zeros(4), np.ones(4))}, "`clip`"),
         ({"seed": -1}, "`seed`"),
     ],
 )
