@@ -212,8 +212,9 @@ def _checked_inputs(x, clip) -> np.ndarray:
 
 def _check_limits(values, clip) -> None:
     is_pair = isinstance(clip, tuple | list) and len(clip) == 2
-    are_numbers = is_pair and all(np.shape(end) == () for end in clip)
-    are_numbers = are_numbers and np.asarray(clip).dtype.kind in "biuf"
+    are_numbers = is_pair and all(
+        np.ndim(end) == 0 and np.asarray(end).dtype.kind in "biuf" for end in clip
+    )
     if not are_numbers or not clip[0] < clip[1]:
         raise ValueError(
             "Expected `clip` to be the lowest and the highest value of x, such as "

@@ -305,7 +305,10 @@ def test_log_probs_of_large_counts(likelihood, log_prob, jit_compile):
 def test_large_numbers_are_learned_by_the_gradient_of_their_density(
     likelihood, log_prob
 ):
-    """In float32 it was noise: that of `df` had another sign, or 20 times the size."""
+    """tensorflow/tensorflow#32135: digits of a Beta's density are lost in float32.
+
+    So were those of the gradient of `df`, which had another sign at 300.
+    """
     (weight,) = likelihood.trainable_variables[:1]
     y = np.random.default_rng(0).normal(size=(200, 1)).astype("float32")
     if isinstance(likelihood, likelihoods.Beta):
@@ -323,7 +326,10 @@ def test_large_numbers_are_learned_by_the_gradient_of_their_density(
 
 @pytest.mark.parametrize("dispersion", [1e-12, 1e-16, 1e-30])
 def test_a_negative_binomial_without_dispersion_is_a_poisson(dispersion):
-    """Bounds of its interval were NaN, in reverse order, or those of another count."""
+    """statsmodels/statsmodels#1631: underdispersed counts take it to its boundary.
+
+    Bounds of its intervals were NaN there, or in reverse order.
+    """
     counts = likelihoods.NegativeBinomial(dispersion, trainable=True)
     raws = np.log([[[5.0]], [[7.0]]]).astype("float32")
     expected = likelihoods.Poisson().interval(raws, 0.9)
