@@ -55,6 +55,41 @@ def zero_without_rows(gradients, num_rows: tf.Tensor):
     )
 
 
+def held_by_first(gradients: list, optimizer) -> list:
+    """Returns the sum of gradients on the first replica, and zeros on the others.
+
+    Keras sums gradients over replicas only after an optimizer has clipped them, so that
+    each replica would clip its own share; and loss scaling looks for infinities on the
+    first replica alone, so that those of others would reach the weights.
+
+    Args:
+        gradients: One for each weight, or `None`; not summed yet.
+        optimizer: Keras's optimizer. One that does neither gets the gradients as they
+            are, since it costs less to sum them once.
+    """
+    if not _are_several() or not _depends_on_size(optimizer):
+        return gradients
+    replica = tf.distribute.get_replica_context()
+    given = [gradient for gradient in gradients if gradient is not None]
+    sums = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, given))
+    is_first = replica.replica_id_in_sync_group == 0
+    # A product, since every replica has to see infinities: 0 times them is NaN.
+    return [
+        None if g is None else tf.math.scalar_mul(tf.cast(is_first, g.dtype), next(sums))
+        for g in gradients
+    ]
+
+
+def _depends_on_size(optimizer) -> bool:
+    """Whether an optimizer clips gradients, or scales the loss."""
+    is_scaling = hasattr(optimizer, "inner_optimizer")
+    optimizers = [optimizer, *getattr(optimizer, "optimizers", [])]
+    limits = ("clipnorm", "global_clipnorm", "clipvalue")
+    return is_scaling or any(
+        getattr(each, limit, None) for each in optimizers for limit in limits
+    )
+
+
 @contextlib.contextmanager
 def kept_without_rows(variables, num_rows: tf.Tensor) -> Iterator[None]:
     """Leaves variables as they are on a replica without rows, whatever is assigned.

@@ -165,6 +165,7 @@ class Training(keras.Model):
             self.trainable_variables,
             lambda loss: self.optimizer.scale_loss(loss * num_networks),
         )
+        gradients = replicas.held_by_first(gradients, self.optimizer)
         self.optimizer.apply(gradients, self.trainable_variables)
         return self._logs(batch, scores, terms, is_evaluation=False)
 

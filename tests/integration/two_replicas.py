@@ -298,6 +298,36 @@ def the_same_noise_in_single_steps_is_one_devices():
         assert_same(results_of_shared_noise(two_replicas(), **kwargs), found)
 
 
+@check
+def gradients_are_clipped_as_on_one_device():
+    """Keras clips what each replica has, before it sums; one may have no rows."""
+
+    def results(strategy, limit):
+        optimizer = keras.optimizers.SGD(0.5, **limit)
+        return results_of_shared_noise(strategy, make_optimizer=lambda: optimizer)
+
+    for limit in ({"global_clipnorm": 0.05}, {"clipvalue": 0.01}):
+        assert_same(results(two_replicas(), limit), results(one_device(), limit))
+
+
+@check
+def an_infinity_of_any_replica_stays_out_of_the_weights():
+    """Loss scaling looks at the gradients of the first replica alone."""
+    x, y = networks.data(4)
+    # Too much for half precision, on the second replica.
+    x[2:] *= 1e3
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = plain_model(two_replicas())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    before = networks.weights_of(model.primary)
+    model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+    after = networks.weights_of(model.primary)
+    for value, other in zip(after, before, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
 @slow_check
 def half_precision_is_one_devices():
     for policy in ("mixed_bfloat16", "mixed_float16"):
