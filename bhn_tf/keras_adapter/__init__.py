@@ -72,7 +72,11 @@ from bhn_tf.keras_adapter.metrics import (
     metrics_result,
     set_lower_is_better,
 )
-from bhn_tf.keras_adapter.optimizers import not_trained_by
+from bhn_tf.keras_adapter.optimizers import (
+    exclude_from_weight_decay,
+    not_trained_by,
+    without_weight_decay,
+)
 from bhn_tf.keras_adapter.state import (
     is_synchronized,
     metric_variables,
@@ -94,6 +98,7 @@ __all__ = [
     "causal_padding_of",
     "compiled_metrics",
     "exchange_layer",
+    "exclude_from_weight_decay",
     "flat_inputs",
     "freeze_parts_of_frozen",
     "functions_of",
@@ -141,4 +146,5 @@ __all__ = [
     "weight_losses",
     "with_mask",
     "with_objects",
+    "without_weight_decay",
 ]

@@ -1,4 +1,4 @@
-"""What an optimizer trains."""
+"""What an optimizer trains, and what it leaves out of weight decay."""
 
 import keras
 
@@ -13,3 +13,19 @@ def not_trained_by(optimizer: keras.optimizers.Optimizer, variables) -> list[str
     trained = getattr(optimizer, "_trainable_variables", None) or variables
     known = {id(variable) for variable in trained}
     return [variable.path for variable in variables if id(variable) not in known]
+
+
+def without_weight_decay(optimizer, weights) -> list[int]:
+    """Returns the places of weights that `exclude_from_weight_decay` has named."""
+    decays = getattr(_inner(optimizer), "_use_weight_decay", lambda weight: True)
+    return [place for place, weight in enumerate(weights) if not decays(weight)]
+
+
+def exclude_from_weight_decay(optimizer, weights) -> None:
+    """Excludes weights, as an optimizer's configuration does not tell."""
+    _inner(optimizer).exclude_from_weight_decay(weights)
+
+
+def _inner(optimizer):
+    """The optimizer inside one that scales the loss."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -25,6 +25,7 @@ from bhn_tf.models.refused_data import refuse_unfit_inputs
 from bhn_tf.models.refused_networks import (
     refuse_models_inside,
     refuse_outputs_out_of_order,
+    warn_of_limits_without_effect,
     warn_of_shared_layers,
 )
 from bhn_tf.models.targets import (
@@ -138,6 +139,7 @@ class PredictiveModel(Training, Prediction):
     def _finish_building(self):
         """Called when the networks have got their weights."""
         warn_of_shared_layers(self.posterior.networks)
+        warn_of_limits_without_effect(self.posterior.networks)
         network = self.posterior.network
         spec = None if self.raw_outputs is None else self.raw_outputs.spec
         self.likelihood = likelihoods.fit_to_outputs(

@@ -3,10 +3,17 @@
 import keras
 
 from bhn_tf import keras_adapter
-from bhn_tf.layers.random_layer import RandomLayer
+from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
+from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.training import Training
 from bhn_tf.networks.shared_layers import held_by_several
 from bhn_tf.user_warnings import warn_user
+
+_LIMITS_OF_NORMS = (
+    keras.constraints.MaxNorm,
+    keras.constraints.MinMaxNorm,
+    keras.constraints.UnitNorm,
+)
 
 
 def require_network(name: str, network) -> None:
@@ -119,6 +126,35 @@ def warn_of_shared_layers(networks) -> None:
                 "weights alone: `save_weights`, and `load_weights` into a model that "
                 "the same code has made."
             )
+
+
+def warn_of_limits_without_effect(networks) -> None:
+    """Warns of limits on the norms of kernels that weight normalisation divides out.
+
+    Args:
+        networks: The networks of a model, with their weights.
+    """
+    limited = [
+        layer.name
+        for network in networks
+        for layer in keras_adapter.layers_of(network)
+        if _limits_a_direction(layer)
+    ]
+    if limited:
+        warn_user(
+            f"What limits the norms of kernels in {limited} has no effect: a "
+            "weight-normalised layer divides its kernel by its norm, and takes its "
+            "size from its scale. Leave the limits out, or make these layers Keras's "
+            "own (`skip=` in `from_keras`), for which they hold."
+        )
+
+
+def _limits_a_direction(layer) -> bool:
+    """Whether a layer limits norms of a kernel that is only a direction."""
+    if isinstance(layer, keras.layers.SpectralNormalization):
+        return isinstance(layer.layer, WeightNorm)
+    is_direction = isinstance(layer, WeightNorm) and not generates_kernel(layer.random)
+    return is_direction and isinstance(layer.direction.constraint, _LIMITS_OF_NORMS)
 
 
 def refuse_reversed_order(primary) -> None:

@@ -143,10 +143,19 @@ class Training(keras.Model):
         if config:
             config.pop("loss", None)
             config["eval_samples"] = self.eval_samples
+            places = keras_adapter.without_weight_decay(self.optimizer, self.weights)
+            if places:
+                # Keras's configuration of an optimizer leaves them out.
+                config["without_weight_decay"] = places
         return config
 
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
+        places = config.pop("without_weight_decay", [])
+        if places:
+            weights = self.weights
+            excluded = [weights[place] for place in places]
+            keras_adapter.exclude_from_weight_decay(config["optimizer"], excluded)
         training_options.leave_out_metrics_of_censored(config, self.likelihood)
         self.compile(**config)
 

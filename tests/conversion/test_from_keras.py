@@ -110,7 +110,7 @@ def test_twins_keep_what_the_layer_has():
                 activation="elu",
                 use_bias=False,
                 kernel_regularizer=keras.regularizers.L2(0.1),
-                kernel_constraint=keras.constraints.MaxNorm(3.0),
+                kernel_constraint=keras.constraints.NonNeg(),
                 activity_regularizer=keras.regularizers.L2(0.2),
                 dtype="mixed_bfloat16",
                 name="conv",

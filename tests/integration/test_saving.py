@@ -129,6 +129,22 @@ def model():
     return model
 
 
+def test_what_has_no_weight_decay_has_none_after_loading(tmp_path):
+    """Keras's configuration of an optimizer leaves exclusions out."""
+    model = networks.bayesian(hypernet="mean_field", num_examples=12)
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(model.hypernet.weights, ["bias"])
+    model.compile(keras.optimizers.LossScaleOptimizer(optimizer), run_eagerly=True)
+    model.train_on_batch(*continuation.data())
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    for each in (model, again):
+        each.train_on_batch(*continuation.data())
+    for weight, expected in zip(again.weights, model.weights, strict=True):
+        values = map(keras.ops.convert_to_numpy, (weight, expected))
+        np.testing.assert_array_equal(*values, weight.path)
+
+
 def test_compile_state(model, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")

@@ -56,3 +56,30 @@ def test_the_report_of_a_conversion_says_it():
         reasons = {row.path: row.reason for row in model.conversion_report}
         lost = [path for path, reason in reasons.items() if "no effect" in reason]
         assert lost == [expected]
+
+
+def spectral(layer):
+    return keras.layers.SpectralNormalization(layer, name="limited")
+
+
+@pytest.mark.parametrize(
+    ("make", "is_lost"),
+    [
+        (lambda: spectral(bhn_tf.layers.WeightNormDense(3)), True),
+        (lambda: spectral(keras.layers.Dense(3)), False),
+        (
+            lambda: bhn_tf.layers.WeightNormDense(
+                3, random="none", kernel_constraint="max_norm", name="limited"
+            ),
+            True,
+        ),
+        (lambda: bhn_tf.layers.WeightNormDense(3, kernel_constraint="non_neg"), False),
+        (lambda: keras.layers.Dense(3, kernel_constraint="max_norm"), False),
+    ],
+)
+def test_limits_that_weight_normalisation_divides_out_are_named(make, is_lost, recwarn):
+    """Nothing but the scale says how large such a kernel is."""
+    primary = keras.Sequential([keras.Input((networks.NUM_FEATURES,)), make()])
+    networks.bayesian(primary, "mean_field")
+    said = [str(each.message) for each in recwarn if "no effect" in str(each.message)]
+    assert [message.count("['limited']") for message in said] == [1] * is_lost
