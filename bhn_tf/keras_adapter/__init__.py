@@ -79,6 +79,7 @@ from bhn_tf.keras_adapter.optimizers import (
 )
 from bhn_tf.keras_adapter.state import (
     is_synchronized,
+    learned_beside_variables,
     metric_variables,
     metrics_inside,
     moving_variables,
@@ -117,6 +118,7 @@ __all__ = [
     "layers_as_keras_flattens",
     "layers_inside",
     "layers_of",
+    "learned_beside_variables",
     "mask_of",
     "metric_variables",
     "metrics_inside",

@@ -11,6 +11,28 @@ _MOVES_IN_TRAINING_ONLY = (
     keras.layers.SpectralNormalization,
 )
 
+# What preprocessing layers learn and do not keep in variables.
+_LEARNED = {
+    keras.layers.Discretization: ("bin_boundaries",),
+    keras.layers.IntegerLookup: ("lookup_table",),
+    keras.layers.Normalization: ("mean", "variance"),
+    keras.layers.StringLookup: ("lookup_table",),
+}
+
+
+def learned_beside_variables(network: keras.Layer) -> list:
+    """Returns what preprocessing layers have learned and do not keep in variables.
+
+    `adapt`, and a file that is loaded, put other objects in their place.
+    """
+    return [
+        getattr(layer, name, None)
+        for layer in layers_of(network)
+        for kind, names in _LEARNED.items()
+        if isinstance(layer, kind)
+        for name in names
+    ]
+
 
 def moving_variables(network: keras.Layer, training: bool) -> list[keras.Variable]:
     """Returns the variables that a call of the network may change.

@@ -2,6 +2,8 @@
 
 import keras
 
+from bhn_tf.models.adapted_layers import AdaptedLayers
+
 
 class FunctionsByRank:
     """Keeps a model's compiled functions apart by the ranks of the data.
@@ -13,6 +15,7 @@ class FunctionsByRank:
     def __init__(self):
         self._ranks: dict[str, str] = {}
         self._functions: dict[tuple[str, str], object] = {}
+        self._adapted_layers = AdaptedLayers()
 
     def take(self, model: keras.Model, name: str, ranks: str) -> None:
         """Gives the model its compiled function for data of these ranks.
@@ -24,6 +27,9 @@ class FunctionsByRank:
             name: "train_function" or "test_function".
             ranks: From `ranks_of`.
         """
+        if self._adapted_layers.have_changed(model.posterior.networks, name):
+            self._functions = {k: f for k, f in self._functions.items() if k[0] != name}
+            setattr(model, name, None)
         before = self._ranks.get(name, ranks)
         self._ranks[name] = ranks
         if ranks != before:

@@ -11,6 +11,7 @@ from bhn_tf.arguments import check_count, check_given_counts, check_probability
 from bhn_tf.data_feeds import feed_of, inputs_of
 from bhn_tf.likelihoods import Joint, Likelihood
 from bhn_tf.models import workers
+from bhn_tf.models.adapted_layers import AdaptedLayers
 from bhn_tf.models.answer_loop import answer_batches
 from bhn_tf.models.answers import Answers
 from bhn_tf.models.compiled_answers import CompiledAnswers
@@ -34,6 +35,7 @@ class Prediction(keras.Model):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
+        self._adapted_layers = AdaptedLayers()
         self._forget_compiled_answers()
 
     def predict(
@@ -274,6 +276,7 @@ class Prediction(keras.Model):
         return answer_batches(self, lambda data: function(data, draws.values), batches)
 
     def _function(self, answer):
+        self._forget_answers_of_before()
         if self._compiled_answers is None:
             self._compiled_answers = CompiledAnswers(
                 self.distribute_strategy, self.run_eagerly, self.jit_compile
@@ -293,6 +296,7 @@ class Prediction(keras.Model):
         Raises:
             RuntimeError: If the process is a fork in which it would never end.
         """
+        self._forget_answers_of_before()
         return self._compiled_functions.function(name, function)
 
     def quantize(self, *args, **kwargs):
@@ -305,6 +309,11 @@ class Prediction(keras.Model):
             super().quantize(*args, **kwargs)
         finally:
             # They read the kernels that there were before.
+            self._forget_compiled_answers()
+
+    def _forget_answers_of_before(self):
+        """Forgets answers that were compiled before layers were adapted to data."""
+        if self._adapted_layers.have_changed(self.posterior.networks, "answers"):
             self._forget_compiled_answers()
 
     def _forget_compiled_answers(self):
