@@ -44,5 +44,12 @@ def _results(metric) -> dict:
     # Before its first batch, Keras does not know what is compiled.
     if metric is None or not getattr(metric, "built", True):
         return {}
-    result = metric.result()
-    return result if isinstance(result, dict) else {metric.name: result}
+    return _flat({metric.name: metric.result()})
+
+
+def _flat(results: dict) -> dict:
+    """Results of metrics with several each under its own name, as Keras logs them."""
+    flat = {}
+    for name, result in results.items():
+        flat.update(_flat(result) if isinstance(result, dict) else {name: result})
+    return flat

@@ -71,13 +71,13 @@ def held_by_first(gradients: list, optimizer) -> list:
         return gradients
     replica = tf.distribute.get_replica_context()
     given = [gradient for gradient in gradients if gradient is not None]
-    sums = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, given))
     is_first = replica.replica_id_in_sync_group == 0
-    # A product, since every replica has to see infinities: 0 times them is NaN.
-    return [
-        None if g is None else tf.math.scalar_mul(tf.cast(is_first, g.dtype), next(sums))
-        for g in gradients
-    ]
+    held = iter(
+        # A product, since every replica has to see infinities: 0 times them is NaN.
+        tf.math.scalar_mul(tf.cast(is_first, total.dtype), total)
+        for total in replica.all_reduce(tf.distribute.ReduceOp.SUM, given)
+    )
+    return [None if gradient is None else next(held) for gradient in gradients]
 
 
 def _depends_on_size(optimizer) -> bool:

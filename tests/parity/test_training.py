@@ -282,6 +282,29 @@ def test_names_belong_to_values(weighted):
     assert dict(zip(model.metrics_names, values, strict=True)) == pytest.approx(logs)
 
 
+class Counts(keras.metrics.Metric):
+    """A metric with several results."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.rows = self.add_weight(initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.rows.assign_add(len(y_pred))
+
+    def result(self):
+        return {"rows": self.rows + 0, "twice": 2 * self.rows}
+
+
+def test_names_belong_to_values_of_a_metric_with_several():
+    stock, model = twins(metrics=[Counts(), "accuracy"])
+    expected = stock.evaluate(X, Y, verbose=0, return_dict=True)
+    values = model.evaluate(X, Y, verbose=0)
+    logs = dict(zip(model.metrics_names, values, strict=True))
+    assert logs["rows"] == ROWS and logs["twice"] == 2 * ROWS
+    assert_same_logs(expected, logs)
+
+
 def test_a_data_set_that_repeats_itself_warns_of_n():
     model = bayesian(dense())
     model.compile("sgd", run_eagerly=True)
