@@ -8,7 +8,7 @@ from bhn_tf.layers.weight_norm import WeightNorm
 class _WeightNormConvTranspose(WeightNorm):
     SCALES_KERNEL = True
 
-    def _norm_axes(self):
+    def norm_axes(self):
         # The kernel is [..., outputs, inputs].
         rank = len(self.direction.shape)
         return [axis for axis in range(rank) if axis != rank - 2]

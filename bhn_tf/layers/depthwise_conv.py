@@ -8,7 +8,7 @@ from bhn_tf.layers.weight_norm import WeightNorm
 class _WeightNormDepthwiseConv(WeightNorm):
     SCALES_KERNEL = True
 
-    def _norm_axes(self):
+    def norm_axes(self):
         # The kernel is [..., inputs, multiplier], with an output for each pair.
         return list(range(len(self.direction.shape) - 2))
 

@@ -74,7 +74,7 @@ class WeightNormEinsumDense(WeightNorm, keras.layers.EinsumDense):
     ```
     """
 
-    def _norm_axes(self):
+    def norm_axes(self):
         _, kernel, outputs = Equation.of(self.equation)
         return [axis for axis, label in enumerate(kernel) if label not in outputs]
 

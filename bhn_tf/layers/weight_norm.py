@@ -134,7 +134,7 @@ class WeightNorm(RandomLayer):
 
     # -- geometry: the axes of the kernel that belong to one output -----------------
 
-    def _norm_axes(self) -> list[int]:
+    def norm_axes(self) -> list[int]:
         """Axes of the kernel over which the norm is taken: all but the outputs."""
         return list(range(len(self.direction.shape) - 1))
 
@@ -148,7 +148,7 @@ class WeightNorm(RandomLayer):
         return [self._channel_axis()]
 
     def _scale_shape(self) -> tuple[int, ...]:
-        axes = self._norm_axes()
+        axes = self.norm_axes()
         shape = self.direction.shape
         return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
@@ -158,7 +158,7 @@ class WeightNorm(RandomLayer):
         A kernel of zeros has scale 1, with which it is still zero and can learn. The
         arguments are an initialiser's.
         """
-        return tf.cast(1.0 / inverse_norm(self.direction, self._norm_axes()), dtype)
+        return tf.cast(1.0 / inverse_norm(self.direction, self.norm_axes()), dtype)
 
     # -- the layer ------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class WeightNorm(RandomLayer):
         """
         if self.scale is None:
             return SharedByDraws(None, None)
-        factor = inverse_norm(self.direction, self._norm_axes())
+        factor = inverse_norm(self.direction, self.norm_axes())
         if inputs is None or self.input_scale is not None:
             return SharedByDraws(factor, None)
         product = self._unscaled_product(inputs, factor)
@@ -229,7 +229,7 @@ class WeightNorm(RandomLayer):
 
     def _over_kernel(self, values):
         """Shapes one value for each output so that it multiplies the kernel."""
-        sizes, axes = self.direction.shape, self._norm_axes()
+        sizes, axes = self.direction.shape, self.norm_axes()
         return tf.reshape(
             values, [1 if axis in axes else size for axis, size in enumerate(sizes)]
         )
@@ -276,7 +276,7 @@ class WeightNorm(RandomLayer):
         """The kernel with its scales in it, those of the scope of this call."""
         kernel = current_value(self.direction)
         if self.scale is not None:
-            factor = inverse_norm(self.direction, self._norm_axes())
+            factor = inverse_norm(self.direction, self.norm_axes())
             factor *= tf.cast(current_value(self.scale), factor.dtype)
             kernel = tf.cast(kernel, factor.dtype) * self._over_kernel(factor)
         if self.input_scale is not None:

@@ -3,17 +3,11 @@
 import keras
 
 from bhn_tf import keras_adapter
-from bhn_tf.layers.random_layer import RandomLayer, generates_kernel
-from bhn_tf.layers.weight_norm import WeightNorm
+from bhn_tf.layers.limits import has_limit_without_effect
+from bhn_tf.layers.random_layer import RandomLayer
 from bhn_tf.models.training import Training
 from bhn_tf.networks.shared_layers import held_by_several
 from bhn_tf.user_warnings import warn_user
-
-_LIMITS_OF_NORMS = (
-    keras.constraints.MaxNorm,
-    keras.constraints.MinMaxNorm,
-    keras.constraints.UnitNorm,
-)
 
 
 def require_network(name: str, network) -> None:
@@ -138,7 +132,7 @@ def warn_of_limits_without_effect(networks) -> None:
         layer.name
         for network in networks
         for layer in keras_adapter.layers_of(network)
-        if _limits_a_direction(layer)
+        if has_limit_without_effect(layer)
     ]
     if limited:
         warn_user(
@@ -147,14 +141,6 @@ def warn_of_limits_without_effect(networks) -> None:
             "size from its scale. Leave the limits out, or make these layers Keras's "
             "own (`skip=` in `from_keras`), for which they hold."
         )
-
-
-def _limits_a_direction(layer) -> bool:
-    """Whether a layer limits norms of a kernel that is only a direction."""
-    if isinstance(layer, keras.layers.SpectralNormalization):
-        return isinstance(layer.layer, WeightNorm)
-    is_direction = isinstance(layer, WeightNorm) and not generates_kernel(layer.random)
-    return is_direction and isinstance(layer.direction.constraint, _LIMITS_OF_NORMS)
 
 
 def refuse_reversed_order(primary) -> None:

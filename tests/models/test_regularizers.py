@@ -75,6 +75,13 @@ def spectral(layer):
         ),
         (lambda: bhn_tf.layers.WeightNormDense(3, kernel_constraint="non_neg"), False),
         (lambda: keras.layers.Dense(3, kernel_constraint="max_norm"), False),
+        (
+            # Norms over the outputs of each input: another direction.
+            lambda: bhn_tf.layers.WeightNormDense(
+                3, kernel_constraint=keras.constraints.UnitNorm(axis=-1)
+            ),
+            False,
+        ),
     ],
 )
 def test_limits_that_weight_normalisation_divides_out_are_named(make, is_lost, recwarn):
