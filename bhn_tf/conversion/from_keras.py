@@ -14,6 +14,10 @@ from bhn_tf.hypernets import Chunked, Hypernet, MeanField, RealNVP
 from bhn_tf.layers.random_layer import is_restricted
 from bhn_tf.layers.weight_norm import WeightNorm
 from bhn_tf.models.bayesian_hypernet import BayesianHypernet
+from bhn_tf.models.refused_networks import (
+    require_network,
+    warn_of_steps_without_effect,
+)
 from bhn_tf.networks.copying import copy_network, is_graph, paths_of_layers
 
 # The largest D of each choice. A RealNVP of 3,300 values has 8 million weights (32 MB).
@@ -94,6 +98,8 @@ def from_keras(
     ```
     """
     _require_convertible(model, random)
+    # The copy is of Keras's own class.
+    warn_of_steps_without_effect([model])
     paths = paths_of_layers(model)
     decisions = ConversionRules(model, paths, random, only, skip).decisions()
     frozen = LayerSelection("freeze", freeze, paths)
@@ -123,10 +129,7 @@ def _require_convertible(model, random):
     if random not in WeightNorm.GENERATED or random == "none":
         modes = sorted(set(WeightNorm.GENERATED) - {"none"})
         raise ValueError(f"Expected `random` to be one of {modes}, got {random!r}.")
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"Expected `model` to be a Keras model, got {type(model).__name__}."
-        )
+    require_network("model", model, keras.Model)
     if not is_graph(model):
         raise ValueError(
             f"{type(model).__name__} {model.name!r} has a `call` of its own, so its "

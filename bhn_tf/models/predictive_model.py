@@ -27,6 +27,7 @@ from bhn_tf.models.refused_networks import (
     refuse_outputs_out_of_order,
     warn_of_limits_without_effect,
     warn_of_shared_layers,
+    warn_of_steps_without_effect,
 )
 from bhn_tf.models.targets import (
     adapt_to_targets,
@@ -140,6 +141,7 @@ class PredictiveModel(Training, Prediction):
         """Called when the networks have got their weights."""
         warn_of_shared_layers(self.posterior.networks)
         warn_of_limits_without_effect(self.posterior.networks)
+        warn_of_steps_without_effect(self.posterior.networks)
         network = self.posterior.network
         spec = None if self.raw_outputs is None else self.raw_outputs.spec
         self.likelihood = likelihoods.fit_to_outputs(

@@ -9,12 +9,17 @@ from bhn_tf.models.training import Training
 from bhn_tf.networks.shared_layers import held_by_several
 from bhn_tf.user_warnings import warn_user
 
+_STEPS = ("train_step", "test_step", "predict_step", "compute_loss")
 
-def require_network(name: str, network) -> None:
+
+def require_network(name: str, network, kind: type = keras.layers.Layer) -> None:
     """Raises `TypeError` unless an argument is a Keras model, or a layer."""
-    if not isinstance(network, keras.layers.Layer):
+    if not isinstance(network, kind):
+        given = type(network)
+        # The models of `tf_keras` have the same names.
+        package = given.__module__.partition(".")[0]
         raise TypeError(
-            f"Expected `{name}` to be a Keras model, got {type(network).__name__}."
+            f"Expected `{name}` to be a Keras model, got {package}.{given.__name__}."
         )
 
 
@@ -141,6 +146,29 @@ def warn_of_limits_without_effect(networks) -> None:
             "size from its scale. Leave the limits out, or make these layers Keras's "
             "own (`skip=` in `from_keras`), for which they hold."
         )
+
+
+def warn_of_steps_without_effect(networks) -> None:
+    """Warns of steps of networks that the model around them does not call.
+
+    Args:
+        networks: The networks of a model.
+    """
+    for network in networks:
+        own = [
+            name
+            for name in _STEPS
+            if isinstance(network, keras.Model)
+            and getattr(type(network), name) is not getattr(keras.Model, name)
+        ]
+        if own:
+            warn_user(
+                f"{type(network).__name__} {network.name!r} has its own {own}, which "
+                "are not called: the model around it has steps of its own, for the "
+                "bound and the posterior's predictions. What they do to the data "
+                "belongs into the data set or into layers; what they change in a step, "
+                "into a class derived from that model (docs/extending.md)."
+            )
 
 
 def refuse_reversed_order(primary) -> None:

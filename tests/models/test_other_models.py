@@ -1,11 +1,13 @@
-"""What is no model of this library, and data that are no arrays, meet a sentence."""
+"""Other models than this library's, and data that are no arrays, meet a sentence."""
 
 from types import SimpleNamespace
 
+import keras
 import pytest
 import tensorflow as tf
 
 import bhn_tf
+from bhn_tf import baselines
 from tests import networks
 
 
@@ -35,3 +37,29 @@ def test_calls_that_need_all_rows_ask_for_arrays():
         for data in ((batches,), (x,)):
             with pytest.raises(ValueError, match="Give the rows as arrays"):
                 call(*data)
+
+
+class OwnStep(keras.Model):
+    """A network with a training step of its own."""
+
+    def train_step(self, data):
+        raise AssertionError
+
+
+def own_step():
+    plain = networks.plain()
+    return OwnStep(plain.inputs, plain.outputs)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda network: bhn_tf.BayesianHypernet(network, "mean_field"),
+        lambda network: bhn_tf.from_keras(network, "mean_field"),
+        baselines.Deterministic,
+    ],
+    ids=["bayesian", "from_keras", "baseline"],
+)
+def test_a_step_of_a_networks_own_is_not_left_out_silently(wrap):
+    with pytest.warns(UserWarning, match=r"its own \['train_step'\], which are not"):
+        wrap(own_step())
