@@ -1,5 +1,6 @@
 """Classification in scikit-learn's way."""
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
@@ -104,6 +105,11 @@ class BHNClassifier(ClassifierMixin, BHNEstimator):
         probabilities = self._ask("predict", X)
         # In float32 sums are 1 to seven digits, and scikit-learn wants more of float64.
         return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X):
+        """Returns the logarithm of `predict_proba`, -inf where it is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def predict(self, X):
         """Returns the likeliest class of each row.

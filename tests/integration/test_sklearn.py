@@ -232,6 +232,8 @@ def test_a_classification_answers_with_its_own_labels(classifier):
     # The tolerance of `log_loss`, which warns beyond it.
     tolerance = np.sqrt(np.finfo(probabilities.dtype).eps)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=tolerance)
+    logs = classifier.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(logs), probabilities)
     assert set(classifier.predict(X)) == {"high", "low"}
     assert classifier.score(X, NAMES) > 0.8
     assert (classifier.predict_uncertainty(X)["mutual_information"] >= 0).all()
