@@ -71,6 +71,7 @@ from bhn_tf.keras_adapter.metrics import (
     compiled_metrics,
     metrics_result,
     set_lower_is_better,
+    update_without_weights,
 )
 from bhn_tf.keras_adapter.optimizers import (
     exclude_from_weight_decay,
@@ -145,6 +146,7 @@ __all__ = [
     "takes_training",
     "tensorflow_variables",
     "unsaved_arguments_of",
+    "update_without_weights",
     "weight_losses",
     "with_mask",
     "with_objects",

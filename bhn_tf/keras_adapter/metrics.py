@@ -4,8 +4,11 @@ import functools
 from collections.abc import Iterator
 
 import keras
+import tensorflow as tf
 from keras.src.backend.tensorflow import trainer as _tensorflow_trainer
 from keras.src.utils import python_utils
+
+from bhn_tf.keras_adapter.calls import mask_of
 
 
 def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
@@ -18,8 +21,12 @@ def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
     Yields:
         `(metrics, weighted_metrics, *values)` of an output.
     """
-    columns = map(compiled._flatten_y, structures)
+    # Keras 3.14.0 flattens all structures alike.
+    flattened = getattr(compiled, "_flatten_y", keras.tree.flatten)
+    columns = [flattened(structure) for structure in structures]
     both = compiled._flat_metrics, compiled._flat_weighted_metrics
+    # Where several outputs have none, Keras before 3.14 leaves all of them out.
+    both = [each or [None] * len(columns[0]) for each in both]
     for unweighted, weighted, *values in zip(*both, *columns, strict=True):
         yield (
             *([] if each is None else each.metrics for each in (unweighted, weighted)),
@@ -35,6 +42,24 @@ def averaged_function(metric):
     if not isinstance(metric, keras.metrics.MeanMetricWrapper):
         return None
     return functools.partial(metric._fn, **metric._fn_kwargs)
+
+
+def update_without_weights(metric, y, y_pred) -> None:
+    """Updates a metric, of whose mean masked elements are no part.
+
+    Keras applies masks to weights, before 3.12 to nothing else, and fails where values
+    of rows or batches have no elements that a mask could fit.
+    """
+    mask, function = mask_of(y_pred), averaged_function(metric)
+    if mask is None or function is None:
+        metric.update_state(y, y_pred)
+        return
+    rank = tf.convert_to_tensor(function(y, y_pred)).shape.rank
+    axes_of_elements = len(mask.shape) - (mask.shape[-1] == 1)
+    if rank is None or rank >= axes_of_elements:
+        metric.update_state(y, y_pred, sample_weight=tf.ones_like(mask, metric.dtype))
+    else:
+        metric.update_state(y, tf.identity(y_pred))
 
 
 def metrics_result(results: dict) -> dict:

@@ -95,7 +95,7 @@ class _Output:
     def update_unweighted(self, metric) -> None:
         """Updates a metric of `metrics`."""
         y = self._of_rank(metric, self._labels, None)
-        metric.update_state(y, self._y_pred)
+        keras_adapter.update_without_weights(metric, y, self._y_pred)
 
     # Of all metrics of a kind, once.
 
@@ -158,7 +158,10 @@ class _Output:
             mask = None if self._mask is None else self._mask[..., None]
             # Over an added axis of 1, the metric's mean is the element itself.
             y, y_pred = y[..., None], keras_adapter.with_mask(y_pred[..., None], mask)
-        metric.update_state(y, y_pred, sample_weight=weight)
+        if weight is None:
+            keras_adapter.update_without_weights(metric, y, y_pred)
+        else:
+            metric.update_state(y, y_pred, sample_weight=weight)
 
     def _loses_weighted_axis(self, metric, y) -> bool:
         """Whether the metric is a mean over an axis whose elements have weights."""

@@ -107,6 +107,22 @@ def test_labels_by_name_and_in_a_list_are_the_same(data):
     assert by_name == pytest.approx(listed)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("as_dictionary", [False, True])
+@pytest.mark.parametrize("argument", ["metrics", "weighted_metrics"])
+def test_metrics_of_one_argument_alone(data, as_dictionary, argument):
+    x, kind, size = data
+    model = make_model(as_dictionary, num_examples=N)
+    metrics = {"size": ["mae"], "kind": ["accuracy"]}
+    model.compile("adam", run_eagerly=True, **{argument: metrics})
+    asked = {"num_samples": 0, "verbose": 0}
+    logs = model.evaluate(x, {"kind": kind, "size": size}, return_dict=True, **asked)
+    of_kind, of_size = keras.tree.flatten(model.predict(x, **asked))
+    accuracy = np.mean(of_kind.argmax(axis=-1) == kind)
+    assert logs["kind_accuracy"] == pytest.approx(accuracy)
+    assert logs["size_mae"] == pytest.approx(np.abs(of_size - size).mean(), rel=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_predictions_have_the_structure_of_the_outputs(data, as_dictionary):
