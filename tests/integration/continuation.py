@@ -33,7 +33,7 @@ def go_on(model) -> dict[str, np.ndarray]:
     # The global seed draws the member of an ensemble that answers.
     keras.utils.set_random_seed(3)
     note("noise", [model(x), model(x)])
-    # Keras 3.11 adds up batches that are trained one by one.
+    # Keras before 3.15 adds up batches that are trained one by one.
     model.reset_metrics()
     logs = model.train_on_batch(x, y, return_dict=True)
     note("logs", [logs[name] for name in sorted(logs)])

@@ -203,6 +203,10 @@ def test_an_ignored_class(void):
     assert_same_weights(stock, model)
 
 
+def as_numbers(logs):
+    return {name: float(value) for name, value in logs.items()}
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("filler", [np.nan, -1, 1000])
 @pytest.mark.parametrize("axes", ["rows", "steps"])
@@ -225,7 +229,8 @@ def test_labels_of_weight_0_may_be_anything(filler, axes):
     for call in (plain.evaluate, plain.test_on_batch):
         wanted = call(SEQUENCES, TAGS, sample_weight=weight, return_dict=True)
         found = call(SEQUENCES, tags, sample_weight=weight, return_dict=True)
-        assert found == pytest.approx(wanted)
+        # Arrays without an axis in Keras 3.11, of which `approx` would want all bits.
+        assert as_numbers(found) == pytest.approx(as_numbers(wanted))
         assert np.isfinite(list(found.values())).all()
 
 

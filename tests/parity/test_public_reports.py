@@ -12,6 +12,7 @@ import tensorflow as tf
 import bhn_tf
 from bhn_tf.layers import WeightNormDense
 from bhn_tf.likelihoods import Categorical
+from tests.keras_versions import needs_keras
 from tests.parity.twins import (
     CLASSES,
     FEATURES,
@@ -50,14 +51,15 @@ class Batches(keras.utils.PyDataset):
         return X[rows], Y[rows]
 
 
-def of_two_outputs():
-    """The keys of the outputs are not the names of their layers."""
+def of_two_outputs(suffix=""):
+    """The keys of the outputs are the names of their layers without the suffix."""
     inputs = keras.Input((FEATURES,))
     hidden = keras.layers.Dense(4)(inputs)
-    return keras.Model(
-        inputs,
-        {key: WeightNormDense(CLASSES, random="none")(hidden) for key in "ab"},
-    )
+    outputs = {
+        key: WeightNormDense(CLASSES, random="none", name=key + suffix)(hidden)
+        for key in "ab"
+    }
+    return keras.Model(inputs, outputs)
 
 
 LABELS_OF_TWO = {"a": Y, "b": Y[::-1]}
@@ -190,7 +192,17 @@ def tagger():
     )
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+CASTS = needs_keras("3.14", "Keras itself loses masks in casts before 3.14.")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "float32",
+        pytest.param("mixed_bfloat16", marks=CASTS),
+        pytest.param("mixed_float16", marks=CASTS),
+    ],
+)
 def test_masks_pass_layers_without_weights_and_casts(policy):
     """tensorflow/tensorflow#36894: `ReLU` drops the mask without a word."""
     before = keras.config.dtype_policy()
@@ -253,7 +265,7 @@ def test_logs_of_a_step_of_ones_own_are_kept(run_eagerly):
         expected = 2 * np.array(history[f"{prefix}loss"])
         np.testing.assert_allclose(history[f"{prefix}twice"], expected, rtol=1e-5)
     logs = model.evaluate(X, Y, 5, verbose=0, return_dict=True)
-    assert logs["twice"] == pytest.approx(2 * logs["loss"])
+    assert float(logs["twice"]) == pytest.approx(2 * logs["loss"])
 
 
 class AsInTheGuide(bhn_tf.BayesianHypernet):
@@ -275,7 +287,8 @@ def test_a_step_with_a_loss_of_its_own_is_told_what_to_do():
 
 def test_metrics_of_outputs_by_the_keys_of_a_dictionary():
     """keras-team/keras#21675: losses go by the key of an output, and metrics do not."""
-    model = bayesian(of_two_outputs(), likelihood=dict.fromkeys("ab", "categorical"))
+    network = of_two_outputs("_of_network")
+    model = bayesian(network, likelihood=dict.fromkeys("ab", "categorical"))
     metrics = {"a": ["accuracy", "sparse_categorical_crossentropy"], "b": "accuracy"}
     model.compile("sgd", metrics=metrics, loss_weights={"a": 1.0, "b": 0.5})
     model.run_eagerly = True
@@ -289,8 +302,11 @@ def test_metrics_of_outputs_by_the_keys_of_a_dictionary():
     assert found == pytest.approx(logs["a_nll"], rel=1e-4)
 
 
+RAISES = needs_keras("3.13", "`TerminateOnNaN` raises nothing before Keras 3.13.")
+
+
 @pytest.mark.few(1)
-@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("raises", [False, pytest.param(True, marks=RAISES)])
 def test_a_loss_of_nan_ends_training_and_leaves_settings_and_backup(raises, tmp_path):
     """keras-team/keras#21771: `TerminateOnNaN` lets the backup be deleted."""
 
@@ -306,7 +322,7 @@ def test_a_loss_of_nan_ends_training_and_leaves_settings_and_backup(raises, tmp_
         bhn_tf.callbacks.KLAnnealing(0.0, epochs=4),
         keras.callbacks.BackupAndRestore(tmp_path),
         Poison(),
-        keras.callbacks.TerminateOnNaN(raise_error=raises),
+        keras.callbacks.TerminateOnNaN(**({"raise_error": True} if raises else {})),
     ]
     arguments = {**ARGUMENTS, "epochs": 4, "callbacks": callbacks}
     if raises:

@@ -263,10 +263,11 @@ def test_batches_one_by_one_accumulate_their_metrics():
             logs = model.train_on_batch(X[rows], Y[rows], return_dict=True)
             assert_same_logs(expected, logs)
     for _ in range(2):
-        expected = stock.test_on_batch(X, Y, return_dict=True)
-        assert_same_logs(expected, model.test_on_batch(X, Y, return_dict=True))
+        # Before 3.15, stock Keras goes on with the sums of earlier training.
         model.reset_metrics()
         stock.reset_metrics()
+        expected = stock.test_on_batch(X, Y, return_dict=True)
+        assert_same_logs(expected, model.test_on_batch(X, Y, return_dict=True))
     assert_same_weights(stock, model)
 
 
