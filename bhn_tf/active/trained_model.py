@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bhn_tf import keras_adapter
 from bhn_tf.active import arguments, randomness
 from bhn_tf.active.evaluation import as_numbers, evaluate
 from bhn_tf.active.folder import LearnerFolder
@@ -192,7 +193,7 @@ def _check(model: keras.Model, feed: Feed) -> None:
 def _warn_of_a_spent_rate(model: keras.Model) -> None:
     """Warns if a schedule that goes on from round to round has come to its end."""
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and float(optimizer.learning_rate) == 0:
+    if optimizer is not None and keras_adapter.has_spent_schedules(optimizer):
         warn_user(
             f"The learning rate is 0 after {int(optimizer.iterations)} steps, so that "
             "nothing is learned from these labels. With `warm_start=True` the "

@@ -75,7 +75,9 @@ from bhn_tf.keras_adapter.metrics import (
 )
 from bhn_tf.keras_adapter.optimizers import (
     exclude_from_weight_decay,
+    has_spent_schedules,
     not_trained_by,
+    optimizers_inside,
     without_weight_decay,
 )
 from bhn_tf.keras_adapter.state import (
@@ -106,6 +108,7 @@ __all__ = [
     "functions_of",
     "graph_of",
     "has_seed_generator",
+    "has_spent_schedules",
     "index_in_origin",
     "inputs_by_name",
     "inputs_in_graphs",
@@ -132,6 +135,7 @@ __all__ = [
     "num_parts_in_file",
     "num_uses",
     "one_call_of",
+    "optimizers_inside",
     "origin_of",
     "outermost_layer",
     "outputs_of_graph",

@@ -1,4 +1,4 @@
-"""What an optimizer trains, and what it leaves out of weight decay."""
+"""What an optimizer trains, at which rates, and what it does not let decay."""
 
 import keras
 
@@ -13,6 +13,28 @@ def not_trained_by(optimizer: keras.optimizers.Optimizer, variables) -> list[str
     trained = getattr(optimizer, "_trainable_variables", None) or variables
     known = {id(variable) for variable in trained}
     return [variable.path for variable in variables if id(variable) not in known]
+
+
+def optimizers_inside(optimizer: keras.optimizers.Optimizer) -> list:
+    """Returns the optimizers that do the steps of one that may be around others."""
+    inner = _inner(optimizer)
+    return getattr(inner, "optimizers", [inner])
+
+
+def has_spent_schedules(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether schedules have brought all learning rates down to 0.
+
+    Before the first step they may warm up from it; and a rate that is no schedule may
+    be set by a callback.
+    """
+    return int(optimizer.iterations) > 0 and all(
+        isinstance(
+            getattr(each, "_learning_rate", None),
+            keras.optimizers.schedules.LearningRateSchedule,
+        )
+        and float(each.learning_rate) == 0
+        for each in optimizers_inside(optimizer)
+    )
 
 
 def without_weight_decay(optimizer, weights) -> list[int]:

@@ -154,21 +154,22 @@ def warn_of_steps_without_effect(networks) -> None:
     Args:
         networks: The networks of a model.
     """
-    for network in networks:
-        own = [
-            name
+    own = sorted(
+        {
+            f"{type(network).__name__}.{name}"
+            for network in networks
             for name in _STEPS
             if isinstance(network, keras.Model)
             and getattr(type(network), name) is not getattr(keras.Model, name)
-        ]
-        if own:
-            warn_user(
-                f"{type(network).__name__} {network.name!r} has its own {own}, which "
-                "are not called: the model around it has steps of its own, for the "
-                "bound and the posterior's predictions. What they do to the data "
-                "belongs into the data set or into layers; what they change in a step, "
-                "into a class derived from that model (docs/extending.md)."
-            )
+        }
+    )
+    if own:
+        warn_user(
+            f"{own} are not called: the model around the network has steps of its own, "
+            "for the bound and the posterior's predictions. What they do to the data "
+            "belongs into the data set or into layers; what they change in a step, "
+            "into a class derived from that model (docs/extending.md)."
+        )
 
 
 def refuse_reversed_order(primary) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from bhn_tf import keras_adapter
+
 
 def refuse_weights_of_elsewhere(
     weights, strategy: tf.distribute.Strategy | None
@@ -83,7 +85,7 @@ def held_by_first(gradients: list, optimizer) -> list:
 def _depends_on_size(optimizer) -> bool:
     """Whether an optimizer clips gradients, or scales the loss."""
     is_scaling = hasattr(optimizer, "inner_optimizer")
-    optimizers = [optimizer, *getattr(optimizer, "optimizers", [])]
+    optimizers = keras_adapter.optimizers_inside(optimizer)
     limits = ("clipnorm", "global_clipnorm", "clipvalue")
     return is_scaling or any(
         getattr(each, limit, None) for each in optimizers for limit in limits

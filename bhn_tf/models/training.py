@@ -152,10 +152,9 @@ class Training(keras.Model):
     def compile_from_config(self, config):
         config = keras.saving.deserialize_keras_object(config)
         places = config.pop("without_weight_decay", [])
-        if places:
-            weights = self.weights
-            excluded = [weights[place] for place in places]
-            keras_adapter.exclude_from_weight_decay(config["optimizer"], excluded)
+        training_options.leave_out_of_weight_decay(
+            config.get("optimizer"), places, self.weights
+        )
         training_options.leave_out_metrics_of_censored(config, self.likelihood)
         self.compile(**config)
 

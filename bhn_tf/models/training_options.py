@@ -67,6 +67,27 @@ def leave_out_metrics_of_censored(config: dict, likelihood) -> None:
             )
 
 
+def leave_out_of_weight_decay(optimizer, places: list[int], weights: list) -> None:
+    """Excludes weights from weight decay, as the optimizer of a configuration did.
+
+    Args:
+        optimizer: The optimizer, not built.
+        places: Places of the weights; none for an optimizer without exclusions.
+        weights: The weights of the model, which may be another one, or not built.
+    """
+    if not places:
+        return
+    if max(places) < len(weights):
+        excluded = [weights[place] for place in places]
+        keras_adapter.exclude_from_weight_decay(optimizer, excluded)
+    else:
+        warn_user(
+            "The configuration excludes weights from weight decay that this model does "
+            "not have, or not yet: all of them decay. Build the model first, or call "
+            "`exclude_from_weight_decay` of a new optimizer."
+        )
+
+
 def _are_of_censored(metrics, likelihood) -> bool:
     """Whether any of the metrics would get labels `[time, event]`."""
     parts, names = likelihood.parts_of_outputs(), likelihood.output_names

@@ -146,18 +146,41 @@ def test_where_a_round_starts(warm_start):
     assert not np.array_equal(trained, made[0])
 
 
-def test_a_schedule_that_has_ended_before_a_round_is_warned_of():
+def learner_with(make_optimizer, **kwargs):
     def make_model():
-        rate = keras.optimizers.schedules.PolynomialDecay(0.1, 3, 0.0)
-        return networks.compiled(
-            baselines.Deterministic(networks.plain()),
-            keras.optimizers.SGD(rate),
-            run_eagerly=True,
-        )
+        model = baselines.Deterministic(networks.plain())
+        return networks.compiled(model, make_optimizer(), run_eagerly=True)
 
-    found = learner(make_model=make_model, acquisition="random")
+    return learner(make_model=make_model, acquisition="random", **kwargs)
+
+
+def scheduled(*args, **kwargs):
+    rate = keras.optimizers.schedules.CosineDecay(*args, **kwargs)
+    return keras.optimizers.SGD(rate)
+
+
+def test_a_schedule_that_has_ended_before_a_round_is_warned_of():
+    found = learner_with(lambda: scheduled(0.1, 3))
     with pytest.warns(UserWarning, match="rate is 0 after 3 steps.*warm_start"):
         found.run(1)
+
+
+def test_a_rate_of_0_that_does_not_stay_is_not_warned_of():
+    """Warnings are errors here."""
+    learner_with(lambda: scheduled(0.0, 90, warmup_target=0.1, warmup_steps=9)).run(1)
+    to_zero = keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * (1 - epoch))
+    fit_kwargs = {"epochs": 2, "callbacks": [to_zero]}
+    learner_with(lambda: keras.optimizers.SGD(0.1), fit_kwargs=fit_kwargs).run(1)
+
+
+@pytest.mark.skipif(
+    not hasattr(keras.optimizers, "MultiOptimizer"), reason="Keras has none before 3.15"
+)
+def test_an_optimizer_of_several_has_no_rate_of_its_own():
+    kinds = keras.optimizers
+    learner_with(lambda: kinds.MultiOptimizer(kinds.OptimizerMap(kinds.SGD(0.1)))).run(
+        1
+    )
 
 
 def test_dictionaries_lists_and_data_sets_are_pools_too():

@@ -145,6 +145,17 @@ def test_what_has_no_weight_decay_has_none_after_loading(tmp_path):
         np.testing.assert_array_equal(*values, weight.path)
 
 
+def test_exclusions_from_weight_decay_need_the_weights():
+    model = networks.bayesian(hypernet="mean_field", num_examples=12)
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model.compile(optimizer)
+    unbuilt = bhn_tf.BayesianHypernet(keras.Sequential([keras.layers.Dense(3)]))
+    with pytest.warns(UserWarning, match="all of them decay. Build the model first"):
+        unbuilt.compile_from_config(model.get_compile_config())
+    assert unbuilt.compiled
+
+
 def test_compile_state(model, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")

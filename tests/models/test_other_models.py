@@ -56,5 +56,5 @@ class OwnStep(keras.Sequential):
     ids=["bayesian", "from_keras", "baseline"],
 )
 def test_a_step_of_a_networks_own_is_not_left_out_silently(wrap):
-    with pytest.warns(UserWarning, match=r"its own \['train_step'\], which are not"):
+    with pytest.warns(UserWarning, match=r"\['OwnStep.train_step'\] are not called"):
         wrap(OwnStep([keras.Input((4,)), keras.layers.Dense(3)]))
