@@ -277,11 +277,13 @@ class Prediction(keras.Model):
 
     def _function(self, answer):
         self._forget_answers_of_before()
-        if self._compiled_answers is None:
-            self._compiled_answers = CompiledAnswers(
+        # Another thread may forget them between two lines.
+        compiled = self._compiled_answers
+        if compiled is None:
+            compiled = self._compiled_answers = CompiledAnswers(
                 self.distribute_strategy, self.run_eagerly, self.jit_compile
             )
-        return self._compiled_answers.function(answer, getattr(self.answers, answer))
+        return compiled.function(answer, getattr(self.answers, answer))
 
     def compiled_once(self, name: str, function: Callable) -> Callable:
         """Returns a function of this model that is traced once for each kind of batch.
