@@ -24,7 +24,7 @@ def compiled_metrics(compiled, *structures) -> Iterator[tuple]:
     # Keras 3.14.0 flattens all structures alike.
     flattened = getattr(compiled, "_flatten_y", keras.tree.flatten)
     columns = [flattened(structure) for structure in structures]
-    both = compiled._flat_metrics, compiled._flat_weighted_metrics
+    both = [compiled._flat_metrics, compiled._flat_weighted_metrics]
     # Where several outputs have none, Keras before 3.14 leaves all of them out.
     both = [each or [None] * len(columns[0]) for each in both]
     for unweighted, weighted, *values in zip(*both, *columns, strict=True):
