@@ -208,7 +208,7 @@ def test_models_that_cannot_be_converted():
         convert(networks.subclassed())
     with pytest.raises(ValueError, match="build"):
         convert(keras.Sequential([layers.Dense(3)]))
-    with pytest.raises(TypeError, match="Keras model, got Dense"):
+    with pytest.raises(TypeError, match="Keras model, got keras.Dense"):
         convert(layers.Dense(3))
     with pytest.raises(
         ValueError, match="'kernel', 'kernel_and_bias', 'rank_one', 'scale'"
