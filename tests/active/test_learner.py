@@ -165,6 +165,7 @@ def test_a_schedule_that_has_ended_before_a_round_is_warned_of():
         found.run(1)
 
 
+@pytest.mark.slow
 def test_a_rate_of_0_that_does_not_stay_is_not_warned_of():
     """Warnings are errors here."""
     learner_with(lambda: scheduled(0.0, 90, warmup_target=0.1, warmup_steps=9)).run(1)
@@ -173,6 +174,7 @@ def test_a_rate_of_0_that_does_not_stay_is_not_warned_of():
     learner_with(lambda: keras.optimizers.SGD(0.1), fit_kwargs=fit_kwargs).run(1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(keras.optimizers, "MultiOptimizer"), reason="Keras has none before 3.15"
 )
