@@ -114,8 +114,10 @@ class ActiveLearning:
         for method in config.methods:
             try:
                 model = _make_model(config, shape, num_classes(sets), method)
-                # Keras 3.11 builds pooling layers that fail on their first row.
-                model(np.zeros((1, *shape), "float32"))
+                # Keras 3.11 builds poolings larger than their inputs, of which some
+                # processors make nothing; graphs refuse them everywhere.
+                call = tf.function(model.__call__)
+                call.get_concrete_function(tf.TensorSpec((1, *shape)))
             except (ValueError, tf.errors.OpError) as error:
                 raise UsageProblem(
                     f"--network={config.network} --filters={config.filters}: no "
