@@ -63,7 +63,7 @@ def constant(likelihood, raw):
     return Deterministic(network, likelihood)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("likelihood", "raw", "y"),
     [
@@ -86,7 +86,7 @@ def test_what_ties_with_the_threshold_is_inside(likelihood, raw, y, score):
         assert inside.sum() >= np.ceil((NUM_ROWS + 1) * level)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("likelihood", "raw", "y", "highest"),
     [

@@ -139,7 +139,7 @@ def loss(model, y):
     return model.evaluate(X, y, seed=1, verbose=0, return_dict=True)["loss"]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "y",
     [

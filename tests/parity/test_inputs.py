@@ -31,7 +31,7 @@ def pair(name, directory, **kwargs):
     return *twins(make, **kwargs), given, plain
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_call_takes_it_and_answers_as_stock_keras(name, tmp_path):
     stock, model, given, plain = pair(name, tmp_path)

@@ -172,7 +172,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize(
     "ours",

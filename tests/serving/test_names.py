@@ -95,7 +95,7 @@ def of_declared_images(kind):
     return keras.Model(inputs[kind], layers[1](layers[0](image)))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore:The structure of `inputs`")
 @pytest.mark.parametrize("kind", ["sequential", "single", "list", "dictionary"])
 def test_columns_that_the_network_does_not_take_change_no_dtype(kind, tmp_path):
