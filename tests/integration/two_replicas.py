@@ -182,21 +182,26 @@ def on_batch_calls_equal_one_device():
 
 @check
 def identity_holds():
+    identity_holds_with(per_example_noise=2)
+
+
+@slow_check
+def identity_holds_with_every_noise():
+    identity_holds_with(train_samples=2)
+    identity_holds_with(per_example_noise=True)
+
+
+def identity_holds_with(**arguments):
     x, y = networks.data(13)
-    for arguments in (
-        {"train_samples": 2},
-        {"per_example_noise": True},
-        {"per_example_noise": 2},
-    ):
-        model = noisy_model(two_replicas(), **arguments)
-        # Batches of 6, 6 and 1, which leaves a replica without rows.
-        logs = model.fit(
-            x, y, batch_size=6, epochs=2, validation_data=(x[:3], y[:3]), verbose=0
-        ).history
-        assert np.isfinite(list(logs.values())).all(), logs
-        networks.assert_identity(logs, 13)
-        networks.assert_identity(logs, 13, "val_")
-        assert all(np.isfinite(value).all() for value in networks.weights_of(model))
+    model = noisy_model(two_replicas(), **arguments)
+    # Batches of 6, 6 and 1, which leaves a replica without rows.
+    logs = model.fit(
+        x, y, batch_size=6, epochs=2, validation_data=(x[:3], y[:3]), verbose=0
+    ).history
+    assert np.isfinite(list(logs.values())).all(), logs
+    networks.assert_identity(logs, 13)
+    networks.assert_identity(logs, 13, "val_")
+    assert all(np.isfinite(value).all() for value in networks.weights_of(model))
 
 
 @check

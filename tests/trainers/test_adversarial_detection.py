@@ -28,7 +28,7 @@ def finished(tmp_path_factory):
         adversarial_detection,
         tmp_path_factory,
         units=(16,),
-        num_flow_layers=2,
+        num_flow_layers=1,
         flow_units=(8,),
         learning_rate=1e-2,
         num_samples=4,

@@ -25,6 +25,7 @@ def finished(tmp_path_factory):
         anomaly_detection,
         tmp_path_factory,
         units=(16,),
+        num_flow_layers=1,
         flow_units=(8,),
         num_samples=4,
         ensemble_size=2,

